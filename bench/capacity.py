@@ -37,7 +37,7 @@ ASKED = (
 
 def _slots(kind: str, hosts: int, rng: random.Random) -> tuple:
     from vsphere_ai.gpu.catalog import board
-    from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+    from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
     a100, h100 = board("a100-40gb"), board("h100-80gb-pcie")
     found = []
@@ -46,10 +46,10 @@ def _slots(kind: str, hosts: int, rng: random.Random) -> tuple:
             divided = kind == "mig" or gpu % 2 == 0
             chosen = h100 if kind == "several boards" and host % 2 else a100
             stem = "nvidia_h100" if chosen is h100 else "grid_a100"
-            running: tuple[Running, ...] = ()
+            running: tuple[StayingVgpu, ...] = ()
             if kind == "partly used" and divided and rng.random() < 0.5:
                 starts = rng.sample(range(7), rng.randint(1, 3))
-                running = tuple(Running(f"run-{host}-{gpu}-{s}", f"{stem}-1-5c", s) for s in starts)
+                running = tuple(StayingVgpu(f"run-{host}-{gpu}-{s}", f"{stem}-1-5c", s) for s in starts)
             mode = "mig" if divided else "time_sliced"
             found.append(GpuSlot(f"esx{host:04}", f"0000:{gpu:02x}:00.0", chosen, mode, running))
     return tuple(found)
@@ -92,7 +92,7 @@ def _unlike(size: Size, rng: random.Random) -> tuple:
     """Return hosts whose GPUs have different instances in use, and VMs: three new ones for each host."""
     from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
     from vsphere_ai.gpu.catalog import board
-    from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+    from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
     names = [f"esx{host:04}" for host in range(size.hosts)]
     everywhere = frozenset(names)
@@ -100,7 +100,7 @@ def _unlike(size: Size, rng: random.Random) -> tuple:
     for host in names:
         for gpu in range(GPUS):
             starts = rng.sample(range(7), rng.randint(1, 3)) if rng.random() < 0.6 else ()
-            running = tuple(Running(f"run-{host}-{gpu}-{s}", "grid_a100-1-5c", s) for s in starts)
+            running = tuple(StayingVgpu(f"run-{host}-{gpu}-{s}", "grid_a100-1-5c", s) for s in starts)
             slots.append(GpuSlot(host, f"0000:{gpu:02x}:00.0", board("a100-40gb"), "mig", running))
             demands += [VmDemand(r.vm, (r.profile,), everywhere, host) for r in running]
     sizes = ("1-5", "2-10", "3-20", "4-20", "1-10")

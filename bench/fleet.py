@@ -39,7 +39,7 @@ TOOL = (sys.executable, "-m", "vsphere_ai")
 
 
 @contextmanager
-def labs(folder: Path, vms: int, task: float) -> Iterator[Mapping[str, process.Running]]:
+def labs(folder: Path, vms: int, task: float) -> Iterator[Mapping[str, process.RunningLab]]:
     """Start a lab per site, and stop them at the end."""
     made = {}
     try:
@@ -54,7 +54,7 @@ def labs(folder: Path, vms: int, task: float) -> Iterator[Mapping[str, process.R
             process.stop(folder / site)
 
 
-def write_files(folder: Path, running: Mapping[str, process.Running]) -> None:
+def write_files(folder: Path, running: Mapping[str, process.RunningLab]) -> None:
     """Write a playbook, an inventory of all sites, and one of each."""
     (folder / "play.yml").write_text("- vms: vm-*\n  hardware: {version: 19}\n", encoding="utf-8")
     entries = {}

@@ -66,13 +66,13 @@ def farm(hosts: int) -> str:
     return FARM.format(hosts=hosts, vms=hosts * VMS_PER_HOST, clusters=clusters, entries=entries)
 
 
-def traffic(lab: process.Running) -> tuple[int, float]:
+def traffic(lab: process.RunningLab) -> tuple[int, float]:
     """Return how many requests the lab has answered, and the MB of its answers."""
     found = lab.get("/lab/traffic")
     return sum(found["calls"].values()), sum(found["bytes"].values()) / 1e6
 
 
-def measured(lab: process.Running, folder: Path, *arguments: object) -> Cost:
+def measured(lab: process.RunningLab, folder: Path, *arguments: object) -> Cost:
     """Run a command of the tool; `RuntimeError` with what it said where it fails."""
     requests, megabytes = traffic(lab)
     with open(folder / "said", "w", encoding="utf-8") as said:

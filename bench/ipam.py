@@ -13,18 +13,18 @@ import zlib
 from common import Case, Row, Size
 from run import alone
 
-from vsphere_ai.addresses.holding import Ledger
+from vsphere_ai.addresses.holding import AddressLedger
 from vsphere_ai.addresses.leasing import all_leases, lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 
 SETS, VMS = 10, 100
 POOLS = {
-    "v4": Pool(
+    "v4": AddressPool(
         subnet="10.0.0.0/22", ranges=("10.0.0.10-10.0.3.243",), exclude=("10.0.1.0", "10.0.1.255"), quarantine=0
     ),
-    "v6": Pool(subnet="fd00:1::/64", ranges=("fd00:1::1-fd00:1::3e8",)),
+    "v6": AddressPool(subnet="fd00:1::/64", ranges=("fd00:1::1-fd00:1::3e8",)),
 }
 NOTE = """\
 Spiderpool's figures (docs/concepts/ipam-performance.md, 1,000 pods on 10 VMs, dual stack): 207 s with as many
@@ -32,11 +32,11 @@ addresses as pods, 182 s with some to spare. They include scheduling and startin
 choosing and keeping the addresses alone, without a vCenter and without a VM. Read them side by side, do not divide."""
 
 
-def filled() -> tuple[Ledger, int]:
+def filled() -> tuple[AddressLedger, int]:
     """Return the ledger after all sets have their addresses, and how many addresses were given twice."""
     text, nic = "", NicRequest("mgmt", ("v4", "v6"))
     for number in range(SETS):
-        found = lease(read_ledger(text), Terms(POOLS, number), [SetRequest(f"set{number}", VMS, (nic,))])
+        found = lease(read_ledger(text), PoolSettings(POOLS, number), [SetRequest(f"set{number}", VMS, (nic,))])
         if found.problems:
             raise SystemExit(found.problems[0].message)
         text = ledger_text(found.ledger)
@@ -54,7 +54,7 @@ def once() -> dict[str, float]:
     left = sum(sum(r.size for r in pool.usable()) for pool in POOLS.values()) - held
     text = ledger_text(ledger)
     for number in range(SETS):
-        ledger = release(ledger, Terms(POOLS, 1_000 + number), f"set{number}")
+        ledger = release(ledger, PoolSettings(POOLS, 1_000 + number), f"set{number}")
     kept = len(ledger.tidied(POOLS, 10_000).holdings)
     if twice or left or kept:
         raise SystemExit(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")

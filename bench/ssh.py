@@ -24,7 +24,7 @@ from estates import Absent
 from run import alone
 
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 
 CONFIG = """\
@@ -71,7 +71,7 @@ def server(folder: Path) -> Iterator[int]:
 
 def ours(folder: Path, port: int, commands: int, gate: LoginGate) -> None:
     at = SshEndpoint("host", "127.0.0.1", port, getpass.getuser(), folder / "known_hosts", key_file=folder / "user")
-    with Ssh(at, gate=gate) as shell:
+    with EsxiSsh(at, gate=gate) as shell:
         for _ in range(commands):
             assert shell.run(("true",), 30).status == 0
 

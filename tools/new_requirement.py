@@ -14,7 +14,7 @@ REQUIREMENT = '''"""The requirement $words of a VM on its host."""
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, requirement
 
 MOST = "capability.maxHostRunningVms"  <<< the property paths that it reads beside those of every VM
 
@@ -28,7 +28,7 @@ MOST = "capability.maxHostRunningVms"  <<< the property paths that it reads besi
     faults=("VmLimitLicense",),  <<< the faults of vCenter that it foresees
     shared=True,  <<< whether it depends on what else is there
 )
-def $name(case: Case) -> Reason | None:
+def $name(case: AdmissionCase) -> Reason | None:
     """A host runs at most as many VMs as it supports; a release that shows no number has no limit."""  <<< its page
     most, running = case.host.get(MOST), case.situation.on(case.host.ref)
     need = len({*running, case.vm.ref})
@@ -47,12 +47,12 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, requirement
 from vsphere_ai.lab.managed.running_vms import powered_on
 
 
-@requirement(30, RUNS, Group.HOST)  <<< its place among the faults, the occasions, the tests of vCenter's checkers
-def $name(case: Case) -> Faults:
+@requirement(30, RUNS, CheckTests.HOST)  <<< its place among the faults, the occasions, the tests of vCenter's checkers
+def $name(case: LabCase) -> Faults:
     """Yield a fault where as many VMs run on the host as it supports."""  <<< the same, by what the lab itself knows
     most = case.host["capability"].maxHostRunningVms
     others = [vm for vm in powered_on(case.farm, case.host) if vm is not case.vm]

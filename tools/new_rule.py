@@ -13,7 +13,7 @@ RULE = '''"""The rule about $words of a host."""
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, host_rule  <<< vcenter_rule, host_rule or vm_rule: whom it is about
+from vsphere_ai.compat.base import RuleCase, host_rule  <<< vcenter_rule, host_rule or vm_rule: whom it is about
 from vsphere_ai.model.finding import Finding
 
 POWER = "runtime.powerState"  <<< the property paths that it reads
@@ -30,7 +30,7 @@ POWER = "runtime.powerState"  <<< the property paths that it reads
     },
     reads=(POWER,),
 )
-def host_$name(case: Case) -> Finding:
+def host_$name(case: RuleCase) -> Finding:
     """A host that is off, or that vSphere DPM has put into standby mode, cannot be changed."""  <<< its paragraph
     power = case.read(POWER)
     if power.value == "poweredOn":

@@ -7,31 +7,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.addresses.conflicts import find_conflicts
-from vsphere_ai.addresses.holding import Held, Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, HeldRange, NicHolding
 from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_ip_pools, of_marks, owner_of
 from vsphere_ai.addresses.leasing import all_leases, lease, lease_of
-from vsphere_ai.addresses.pool import Affinity, Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool, Affinity
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.names.networks import Range, address_range
-from vsphere_ai.model.vm_sets import Mark, MemberNic
+from vsphere_ai.model.names.networks import AddressRange, address_range
+from vsphere_ai.model.vm_sets import MemberMark, MemberNic
 
 POOLS = {
-    "mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.19",), default=True),
-    "rail": Pool(subnet="10.0.0.0/24", domain="rail", affinity=Affinity(portgroups=("dvpg-rail*",))),
-    "blocks": Pool(subnet="172.16.0.0/24", per_node=28),
-    "six": Pool(subnet="fd00::/64"),
+    "mgmt": AddressPool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.19",), default=True),
+    "rail": AddressPool(subnet="10.0.0.0/24", domain="rail", affinity=Affinity(portgroups=("dvpg-rail*",))),
+    "blocks": AddressPool(subnet="172.16.0.0/24", per_node=28),
+    "six": AddressPool(subnet="fd00::/64"),
 }
 
 
 def leases(*nics, count=2):
-    found = lease(Ledger(), Terms(POOLS, 0), [SetRequest("trn", count, nics or (NicRequest("mgmt"),))])
+    found = lease(AddressLedger(), PoolSettings(POOLS, 0), [SetRequest("trn", count, nics or (NicRequest("mgmt"),))])
     assert not found.problems
     return found.leases
 
 
 def vm(name="infer-3", *nics, mark=None, uuid="u-1"):
-    settings = {**Mark("", 1, "").settings(), **{f"vsphere-ai.{k}": v for k, v in mark.items()}} if mark else {}
+    settings = {**MemberMark("", 1, "").settings(), **{f"vsphere-ai.{k}": v for k, v in mark.items()}} if mark else {}
     extra = tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in settings.items())
     return Facts(name, {"name": name, "guest.net": nics, "config.instanceUuid": uuid, "config.extraConfig": extra})
 
@@ -164,7 +164,8 @@ def test_networks_that_do_not_reach_each_other_do_not_conflict():
     in_rail, in_mgmt = (InUse(address_range("10.0.0.10"), "VM x", network) for network in ("dvpg-rail1", "vlan10"))
     mgmt = leases()
     rail = tuple(
-        lease_of(Nic("trn", "rail", 4), 1, Held("rail", address_range("10.0.0.10")), POOLS["rail"]) for _ in "1"
+        lease_of(NicHolding("trn", "rail", 4), 1, HeldRange("rail", address_range("10.0.0.10")), POOLS["rail"])
+        for _ in "1"
     )
     assert subjects(find_conflicts((*mgmt, *rail), [in_rail], POOLS)) == ["trn/1/rail"]
     assert subjects(find_conflicts((*mgmt, *rail), [in_mgmt], POOLS)) == ["trn/1/mgmt"]
@@ -172,26 +173,26 @@ def test_networks_that_do_not_reach_each_other_do_not_conflict():
 
 def test_two_leases_of_one_address_after_an_edit_of_pools_are_a_conflict():
     first = leases()
-    moved = {**POOLS, "later": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.11",))}
-    second = lease_of(Nic("other", "mgmt", 4), 1, Held("later", address_range("10.0.0.11")), moved["later"])
+    moved = {**POOLS, "later": AddressPool(subnet="10.0.0.0/24", ranges=("10.0.0.11",))}
+    second = lease_of(NicHolding("other", "mgmt", 4), 1, HeldRange("later", address_range("10.0.0.11")), moved["later"])
     assert subjects(find_conflicts((*first, second), [], moved)) == ["other/1/mgmt"]
 
 
 def test_an_address_of_the_other_family_is_none():
-    seven = Range(6, int(address_range("10.0.0.10").first), int(address_range("10.0.0.10").first))
+    seven = AddressRange(6, int(address_range("10.0.0.10").first), int(address_range("10.0.0.10").first))
     assert not find_conflicts(leases(), [InUse(seven, "VM x")], POOLS)
 
 
 spans = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(
-    lambda t: Range(4, 0x0A000000 + t[0], 0x0A000000 + sum(t))
+    lambda t: AddressRange(4, 0x0A000000 + t[0], 0x0A000000 + sum(t))
 )
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(spans, max_size=8), st.lists(spans, max_size=8))
 def test_conflicts_are_those_that_comparing_each_with_each_finds(held, used):
-    pool = Pool(subnet="10.0.0.0/24")
-    ours = [lease_of(Nic(f"s{n}", "a", 4), 1, Held("p", span), pool) for n, span in enumerate(held)]
+    pool = AddressPool(subnet="10.0.0.0/24")
+    ours = [lease_of(NicHolding(f"s{n}", "a", 4), 1, HeldRange("p", span), pool) for n, span in enumerate(held)]
     others = [InUse(span, f"VM {n}") for n, span in enumerate(used)]
     found = {p.message for p in find_conflicts(ours, others, {"p": pool}) if "in use" in p.message}
     expected = {(o.nic.set, u.who) for o in ours for u in others if o.given.overlaps(u.range)}
@@ -202,12 +203,12 @@ def test_conflicts_are_those_that_comparing_each_with_each_finds(held, used):
 
 
 def test_all_leases_of_a_ledger_are_without_conflict_among_themselves():
-    found = lease(Ledger(), Terms(POOLS, 0), [SetRequest(n, 3, (NicRequest("mgmt"),)) for n in "abc"])
+    found = lease(AddressLedger(), PoolSettings(POOLS, 0), [SetRequest(n, 3, (NicRequest("mgmt"),)) for n in "abc"])
     assert not find_conflicts(all_leases(found.ledger, POOLS), [], POOLS)
 
 
 def marked(addresses, *, index=1, uuid="u-1"):
-    mark = Mark("trn", index, "u-1", nics=(MemberNic("mgmt", "00:50:56:00:00:01", addresses),))
+    mark = MemberMark("trn", index, "u-1", nics=(MemberNic("mgmt", "00:50:56:00:00:01", addresses),))
     extra = tuple({"key": key, "value": value} for key, value in mark.settings().items())
     return Facts("VirtualMachine:1", {"name": "trn-01", "config.instanceUuid": uuid, "config.extraConfig": extra})
 

@@ -7,26 +7,28 @@ import itertools
 import pytest
 
 from vsphere_ai.addresses.evidence import Evidence, assess, evidence_of, reclaimable, unrecorded
-from vsphere_ai.addresses.holding import RESERVED, Held, Holding, Ledger, Nic
+from vsphere_ai.addresses.holding import RESERVED, AddressLedger, HeldRange, Holding, NicHolding
 from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.leasing import lease
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.networks import address_range
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.vm_sets import MemberMark
 
-POOLS = {"mgmt": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.29",), default=True)}
+POOLS = {"mgmt": AddressPool(subnet="10.0.0.0/24", ranges=("10.0.0.10-10.0.0.29",), default=True)}
 
 
 def ledger(count=4, spare=0):
-    found = lease(Ledger(), Terms(POOLS, 0), [SetRequest("trn", count, (NicRequest("mgmt", spare=spare),))])
+    found = lease(
+        AddressLedger(), PoolSettings(POOLS, 0), [SetRequest("trn", count, (NicRequest("mgmt", spare=spare),))]
+    )
     return found.ledger
 
 
 def vm(index, *, connected="connected", tools="guestToolsRunning", uuid=None, unread=False):
     own = f"u-{index}"
-    extra = tuple({"key": key, "value": value} for key, value in Mark("trn", index, own).settings().items())
+    extra = tuple({"key": key, "value": value} for key, value in MemberMark("trn", index, own).settings().items())
     known = {
         "name": f"trn-{index:02d}",
         "config.instanceUuid": uuid or own,
@@ -122,9 +124,9 @@ def test_another_vm_of_the_same_name_is_not_the_owner():
 
 
 def test_spare_addresses_and_reservations_are_no_leaks():
-    reserved = Holding((Held("mgmt", address_range("10.0.0.29")),))
+    reserved = Holding((HeldRange("mgmt", address_range("10.0.0.29")),))
     own = ledger(2, spare=2)
-    both = Ledger({**own.holdings, Nic(RESERVED, "printer", 4): reserved})
+    both = AddressLedger({**own.holdings, NicHolding(RESERVED, "printer", 4): reserved})
     found = assess(both, POOLS, seen(vm(1), vm(2), in_use=EVERY[:2]))
     assert states(found) == ["in use", "in use", "spare", "spare"]
     assert not reclaimable(found, found)
@@ -160,5 +162,5 @@ def test_an_address_that_a_vm_was_given_and_the_ledger_lacks_is_found():
     evidence = seen(vm(1), vm(2), in_use=given)
     assert unrecorded(ledger(2), POOLS, evidence) == []
     assert unrecorded(ledger(1), POOLS, evidence) == given[1:]
-    assert unrecorded(Ledger(), POOLS, evidence) == given
-    assert unrecorded(Ledger(), POOLS, seen(vm(1), in_use=EVERY)) == []
+    assert unrecorded(AddressLedger(), POOLS, evidence) == given
+    assert unrecorded(AddressLedger(), POOLS, seen(vm(1), in_use=EVERY)) == []

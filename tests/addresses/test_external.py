@@ -5,23 +5,25 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.addresses.external import key_of, keys_dropped, leased_in, released_in, request_document
-from vsphere_ai.addresses.holding import Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, NicHolding
 from vsphere_ai.addresses.leasing import lease, release, wanted_keys
-from vsphere_ai.addresses.pool import Backend, Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool, Backend
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.model.names.networks import address_range, network, range_of
 
 BY = Backend(exec=("program",))
 POOLS = {
-    "ipam": Pool(subnet="10.0.0.0/24", gateway="10.0.0.1", exclude=("10.0.0.100",), backend=BY, quarantine=0),
-    "blocks": Pool(subnet="172.16.0.0/24", per_node=28, backend=BY),
-    "own": Pool(subnet="10.1.0.0/24"),
+    "ipam": AddressPool(subnet="10.0.0.0/24", gateway="10.0.0.1", exclude=("10.0.0.100",), backend=BY, quarantine=0),
+    "blocks": AddressPool(subnet="172.16.0.0/24", per_node=28, backend=BY),
+    "own": AddressPool(subnet="10.1.0.0/24"),
 }
 KEYS = ("vc/trn/1/mgmt/4", "vc/trn/2/mgmt/4")
 
 
 def terms(answers=None, **more):
-    return Terms(POOLS, 0, vcenter="vc", answers={k: address_range(v) for k, v in (answers or {}).items()}, **more)
+    return PoolSettings(
+        POOLS, 0, vcenter="vc", answers={k: address_range(v) for k, v in (answers or {}).items()}, **more
+    )
 
 
 def trn(count, *pools, **more):
@@ -32,12 +34,12 @@ GIVEN = dict(zip(KEYS, ("10.0.0.40", "10.0.0.7"), strict=True))
 
 
 def test_keys_name_vcenter_set_vm_nic_and_family():
-    assert wanted_keys(Ledger(), terms(), trn(2)) == {"ipam": list(KEYS)}
-    assert key_of("vc", Nic("trn", "mgmt", 4), 2) == KEYS[1]
+    assert wanted_keys(AddressLedger(), terms(), trn(2)) == {"ipam": list(KEYS)}
+    assert key_of("vc", NicHolding("trn", "mgmt", 4), 2) == KEYS[1]
 
 
 def test_each_vm_has_what_the_program_gave_for_its_key_and_keeps_it():
-    found = lease(Ledger(), terms(GIVEN), trn(2))
+    found = lease(AddressLedger(), terms(GIVEN), trn(2))
     assert [each.address for each in found.leases] == ["10.0.0.40", "10.0.0.7"]
     assert wanted_keys(found.ledger, terms(), trn(2)) == {}
     assert lease(found.ledger, terms(), trn(2)).leases == found.leases
@@ -45,14 +47,16 @@ def test_each_vm_has_what_the_program_gave_for_its_key_and_keeps_it():
 
 
 def test_without_an_answer_there_is_no_lease():
-    found = lease(Ledger(), terms({KEYS[0]: "10.0.0.40"}), trn(2))
+    found = lease(AddressLedger(), terms({KEYS[0]: "10.0.0.40"}), trn(2))
     assert [each.rule for each in found.problems] == ["addresses.backend-pending"]
-    assert found.ledger == Ledger()
+    assert found.ledger == AddressLedger()
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.100", "10.0.0.50", "10.0.0.60", "10.0.0.40"])
 def test_an_answer_that_cannot_be_given_is_a_problem(address):
-    before = lease(Ledger(), terms({"vc/other/1/mgmt/4": "10.0.0.40"}), [SetRequest("other", 1, trn(1)[0].nics)]).ledger
+    before = lease(
+        AddressLedger(), terms({"vc/other/1/mgmt/4": "10.0.0.40"}), [SetRequest("other", 1, trn(1)[0].nics)]
+    ).ledger
     busy = terms({KEYS[0]: address}, avoided=(address_range("10.0.0.50"),), seen=(address_range("10.0.0.60"),))
     found = lease(before, busy, trn(1))
     assert [each.rule for each in found.problems] == ["addresses.backend-answer"]
@@ -60,17 +64,17 @@ def test_an_answer_that_cannot_be_given_is_a_problem(address):
 
 
 def test_what_is_released_is_named_by_its_keys():
-    ledger = lease(Ledger(), terms(GIVEN), trn(2)).ledger
-    assert keys_dropped(ledger, Ledger(), terms()) == {"ipam": list(KEYS)}
+    ledger = lease(AddressLedger(), terms(GIVEN), trn(2)).ledger
+    assert keys_dropped(ledger, AddressLedger(), terms()) == {"ipam": list(KEYS)}
     assert keys_dropped(ledger, release(ledger, terms(), "trn", keep=1), terms()) == {"ipam": [KEYS[1]]}
     assert keys_dropped(ledger, release(ledger, terms(), "other"), terms()) == {}
-    own = lease(Ledger(), terms(), trn(2, "own")).ledger
-    assert keys_dropped(own, Ledger(), terms()) == {}
-    assert release(ledger, terms(), "trn") == Ledger()
+    own = lease(AddressLedger(), terms(), trn(2, "own")).ledger
+    assert keys_dropped(own, AddressLedger(), terms()) == {}
+    assert release(ledger, terms(), "trn") == AddressLedger()
 
 
 def test_pools_of_programs_and_computed_ones_are_not_mixed_behind_a_computed_one():
-    found = lease(Ledger(), terms(GIVEN), trn(2, "own", "ipam"))
+    found = lease(AddressLedger(), terms(GIVEN), trn(2, "own", "ipam"))
     assert [each.rule for each in found.problems] == ["addresses.backend-mixed"]
 
 

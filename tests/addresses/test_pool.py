@@ -7,15 +7,15 @@ from ipaddress import ip_network
 import pytest
 from pydantic import ValidationError
 
-from vsphere_ai.addresses.pool import Pool, conflicts
+from vsphere_ai.addresses.pool import AddressPool, conflicts
 from vsphere_ai.guests.netplan import GuestNic
 from vsphere_ai.guests.network_problems import network_problems
-from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.networks import AddressRange, address_range
 from vsphere_ai.model.state import Target
 
 
 def usable(**fields) -> list[str]:
-    return [str(each) for each in Pool(**fields).usable()]
+    return [str(each) for each in AddressPool(**fields).usable()]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_what_may_be_given(fields, wanted):
     ],
 )  # fmt: skip
 def test_what_a_block_has_for_its_vm(fields, index, own, inner):
-    pool = Pool(**fields)
+    pool = AddressPool(**fields)
     first = int(pool.network.network_address) + index * pool.block
-    block = Range(pool.version, first, first + pool.block - 1)
+    block = AddressRange(pool.version, first, first + pool.block - 1)
     assert str(pool.own_address(block)) == own
     assert [str(each) for each in pool.inner(block)] == inner
 
@@ -82,8 +82,8 @@ def test_each_address_that_a_pool_calls_usable_is_accepted_for_a_guest(subnet, m
     network = ip_network(subnet)
     per_node = {"per_node": network.max_prefixlen} if "per_node" in more else {}
     ranges = {"ranges": (f"{network[0]}-{network[-1]}",)} if "ranges" in more else {}
-    pool = Pool(subnet=subnet, **per_node, **ranges)
-    given = [Range(pool.version, n, n) for each in pool.usable() for n in range(each.first, each.last + 1)]
+    pool = AddressPool(subnet=subnet, **per_node, **ranges)
+    given = [AddressRange(pool.version, n, n) for each in pool.usable() for n in range(each.first, each.last + 1)]
     assert given
     for each in given:
         nic = GuestNic("ens192", mac="00:50:56:00:00:01", addresses=(f"{each}/{pool.prefix}",))
@@ -95,11 +95,11 @@ def test_each_address_that_a_pool_calls_usable_is_accepted_for_a_guest(subnet, m
 def test_a_pool_that_no_nic_can_have_is_refused():
     for subnet in ("fe80::/64", "ff02::/64", "127.0.0.0/8", "224.0.0.0/24", "169.254.0.0/16"):
         with pytest.raises(ValidationError, match="no NIC can be given"):
-            Pool(subnet=subnet)
+            AddressPool(subnet=subnet)
 
 
 def test_reserved_addresses_are_never_given():
-    pool = Pool(subnet="10.0.0.0/29")
+    pool = AddressPool(subnet="10.0.0.0/29")
     assert [str(each) for each in pool.usable([address_range("10.0.0.2-10.0.0.9")])] == ["10.0.0.1"]
 
 
@@ -125,7 +125,7 @@ def test_reserved_addresses_are_never_given():
 )
 def test_what_is_wrong_is_refused_with_the_reason(fields, words):
     with pytest.raises(ValidationError) as refused:
-        Pool.model_validate(fields)
+        AddressPool.model_validate(fields)
     assert words in str(refused.value)
 
 
@@ -142,6 +142,6 @@ def test_what_is_wrong_is_refused_with_the_reason(fields, words):
     ],
 )
 def test_two_pools_of_a_domain_lie_apart(other, rule):
-    first = Pool(subnet="10.0.0.0/24", ranges=("10.0.0.1-10.0.0.10",), default=True)
-    found = list(conflicts({"one": first, "two": Pool.model_validate(other)}))
+    first = AddressPool(subnet="10.0.0.0/24", ranges=("10.0.0.1-10.0.0.10",), default=True)
+    found = list(conflicts({"one": first, "two": AddressPool.model_validate(other)}))
     assert [each.what for each in found] == ([rule] if rule else [])

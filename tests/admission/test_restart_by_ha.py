@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.admission_farm import CLUSTER, HOST, MB, POOL, RUNNING, STORE, answer, farm, gb, vm
 
-from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machine import Bounds, Machine
 
 OPTION = "das.respectvmvmantiaffinityrules"
 
@@ -87,7 +87,9 @@ def test_limits_of_drs_leave_a_restart_unknown(option):
 def test_a_swap_file_that_goes_with_its_vm_is_free_once(free_gb, verdict):
     """A VM with a swap file of 8 GB is powered off to come back with one of 16 GB."""
     store = {"summary": {"type": "VMFS", "freeSpace": gb(free_gb) * MB}, "host": ({"key": HOST, "mountInfo": {}},)}
-    ran = Machine("VirtualMachine:other", "other", 4, 1, gb(16), gb(8), Span(100, 100), home=STORE, datastores=(STORE,))
+    ran = Machine(
+        "VirtualMachine:other", "other", 4, 1, gb(16), gb(8), Bounds(100, 100), home=STORE, datastores=(STORE,)
+    )
     situation, wanted = farm(store=store, running=(ran,)), replace(ran, reserved_mb=0)
     assert answer(situation, wanted, "power_cycle")[0] == verdict
     off = situation.copy()

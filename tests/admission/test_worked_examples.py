@@ -13,7 +13,7 @@ from support import estates as make
 from support.admission_farm import CLUSTER, HARDWARE, HOST, MB, POOL, RUNNING, STORE, answer, farm, gb, vm
 
 from vsphere_ai.admission.admit import admit
-from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machine import Bounds, Machine
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
@@ -118,7 +118,7 @@ def test_8_two_that_each_fit_do_not_fit_together():
     two = replace(one, ref="VirtualMachine:second", name="second")
     found = one_after_another(situation, one, two)
     assert [found[m.ref].answer for m in (one, two)] == ["yes", "no"]
-    assert situation.load(HOST).memory_mb == Span(618_400, 618_400), "the situation is as it was"
+    assert situation.load(HOST).memory_mb == Bounds(618_400, 618_400), "the situation is as it was"
 
 
 def pool(reservation, used, *, unreserved, expandable=False, limit=-1):
@@ -355,7 +355,7 @@ def test_29_a_host_that_enters_maintenance_takes_nothing():
 def test_30_more_memory_of_a_running_locked_vm(free, verdict):
     machine = vm(memory_mb=gb(64), reserved_mb=gb(64))
     taken = 1_024_000 - free - machine.memory_need_mb.low
-    other = replace(RUNNING, memory_mb=int(taken), reserved_mb=int(taken), overhead_mb=Span(0, 0))
+    other = replace(RUNNING, memory_mb=int(taken), reserved_mb=int(taken), overhead_mb=Bounds(0, 0))
     situation = farm(running=(other, machine))
     grown = replace(machine, memory_mb=gb(128), reserved_mb=gb(128))
     assert answer(situation, grown, "reconfigure")[0] == verdict

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.nccl_tables import Job, Layout, text_of
 
-from vsphere_ai.benchmarks.baseline import Expected, baseline_text, compare, gate, learn, read_baseline
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, baseline_text, compare, gate, learn, read_baseline
 from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
@@ -67,14 +67,14 @@ def test_other_files_are_refused(text):
 
 
 def test_a_result_is_judged_at_its_size_and_not_by_the_average():
-    expected = [Expected("all_reduce", 190.0, 16, 1 << 30)]
+    expected = [ExpectedBandwidth("all_reduce", 190.0, 16, 1 << 30)]
     assert rule(compare(runs(188), expected)) == [None]
     assert rule(compare(runs(165), expected)) == [("nccl.below-baseline", "fail")]
     assert rule(compare(runs(480), expected)) == [None]  # above the line rate: reduction in the switch
 
 
 def test_what_is_not_measured_is_not_passed():
-    expected = [Expected("all_reduce", 190.0, 16, 1 << 30)]
+    expected = [ExpectedBandwidth("all_reduce", 190.0, 16, 1 << 30)]
     missing = ("nccl.not-measured", "unknown")
     assert rule(compare([], expected)) == [missing]
     assert rule(compare(runs(500, operation="all_gather"), expected)) == [missing]

@@ -26,7 +26,7 @@ from vsphere_ai.benchmarks.slow_part.verdict import accused
 from vsphere_ai.errors import UsageError
 from vsphere_ai.lab.guest import nccl
 from vsphere_ai.lab.guest.defects import Defects, read
-from vsphere_ai.lab.guest.machine import GuestGpu, GuestNic
+from vsphere_ai.lab.guest.machine import GuestGpu, LabGuestNic
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 TEST = NcclTest(least="256M", most="1G", suffix="_mpi")
@@ -60,7 +60,9 @@ class Rack:
             )
             for g in range(gpus)
         ]
-        nics = [GuestNic(f"ens{r}", "", (), 9000, f"mlx5_{r}", SimpleNamespace(name=f"vmnic{r}")) for r in range(rails)]
+        nics = [
+            LabGuestNic(f"ens{r}", "", (), 9000, f"mlx5_{r}", SimpleNamespace(name=f"vmnic{r}")) for r in range(rails)
+        ]
         return SimpleNamespace(
             name=name, host=SimpleNamespace(name=host), gpus=each, nics=nics, defects=defects,
             at=lambda gpu: {"vm": name, "host": host, "gpu": gpu.physical.pci},

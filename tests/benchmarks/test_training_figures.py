@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks.history import Result, line_of, read_history, trends
+from vsphere_ai.benchmarks.history import BenchmarkResult, line_of, read_history, trends
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import (
     Iteration,
@@ -21,7 +21,7 @@ from vsphere_ai.benchmarks.programs.megatron import (
     parse_megatron,
     throughput,
 )
-from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scaling import counts, falls, scaling, scaling_checks
 from vsphere_ai.errors import InputError, UsageError
@@ -78,7 +78,7 @@ def test_sizes_of_a_scaling_run(most, found):
 
 def results(values, **more):
     given = {"set": "train", "benchmark": "nccl", "operation": "all_reduce", "ranks": 16, "size": 1 << 30} | more
-    return [Result(at=1000.0 + at, value=value, **given) for at, value in enumerate(values)]
+    return [BenchmarkResult(at=1000.0 + at, value=value, **given) for at, value in enumerate(values)]
 
 
 def test_results_are_read_back_and_broken_lines_skipped():
@@ -144,7 +144,7 @@ def test_a_loss_that_is_logged_as_no_number_is_read():
 
 
 def test_a_baseline_of_megatron_is_written_read_and_gates():
-    made = [Expected("sanity", 137.5, 4), Expected("7b", 300.0)]
+    made = [ExpectedThroughput("sanity", 137.5, 4), ExpectedThroughput("7b", 300.0)]
     assert megatron_baseline.read(megatron_baseline.text_of(made), "f") == tuple(made)
     assert megatron_baseline.expected_for(made, "7b", 16) == made[1]
     assert megatron_baseline.expected_for(made, "sanity", 16) is None

@@ -15,7 +15,7 @@ from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import Programme
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.vgpus.combinations import combinations
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
 A100 = board("a100-40gb")
 MIG = ("1-5c", "1-5cme", "2-10c", "3-20c", "4-20c", "7-40c")
@@ -65,7 +65,7 @@ def estates(draw):
             mode = draw(st.sampled_from(("mig", "mig", "time_sliced")))
             busy = draw(st.sampled_from((None, None, "1-5c", "2-10c") if mode == "mig" else (None, None, "20c")))
             start = {"1-5c": 6, "2-10c": 4}.get(busy)
-            running = (Running("old", f"grid_a100-{busy}", start),) if busy else ()
+            running = (StayingVgpu("old", f"grid_a100-{busy}", start),) if busy else ()
             slots.append(GpuSlot(host, pci(len(slots)), A100, mode, running))
     size = st.sampled_from(MIG + SLICED)
     sets = st.sets(st.sampled_from(names), min_size=1).map(frozenset)

@@ -8,7 +8,7 @@ import pytest
 from support.capacity_estates import estate
 
 from vsphere_ai.capacity import spare_hosts
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit
 
@@ -19,7 +19,7 @@ def confirmed(farm, demands, answer):
     assert sorted(answer.assignment) == sorted(d.name for d in demands if d.running_on is None)
     for name, slots in farm.hosts.items():
         here = {vm: given for vm, (host, given) in answer.assignment.items() if host == name}
-        spread = Host(slots, "performance").run(here, {vm: tuple(g.profile for g in here[vm]) for vm in here})
+        spread = HostGpus(slots, "performance").run(here, {vm: tuple(g.profile for g in here[vm]) for vm in here})
         assert spread == here
     for vm, (host, given) in answer.assignment.items():
         assert host in wanted[vm].hosts

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from vsphere_ai.capacity.first_fit import AlikeHosts, FirstFit
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.verdict import VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
 A100 = board("a100-40gb")
 TIME_SLICED = ("grid_a100-4c", "grid_a100-10c", "grid_a100-20c", "grid_a100-40c")
@@ -27,9 +27,9 @@ def farm(chance, mode, names):
 
 
 def machine(chance, name, mode, names):
-    running = lambda gpu: (Running(f"{name}-{gpu}", chance.choice(names)),) if chance.random() < 0.4 else ()  # noqa: E731
+    running = lambda gpu: (StayingVgpu(f"{name}-{gpu}", chance.choice(names)),) if chance.random() < 0.4 else ()  # noqa: E731
     slots = [GpuSlot(name, f"0000:{gpu}0:00.0", A100, mode, running(gpu)) for gpu in range(chance.randint(1, 3))]
-    return Host(slots, chance.choice(("performance", "consolidation")))
+    return HostGpus(slots, chance.choice(("performance", "consolidation")))
 
 
 @pytest.mark.parametrize("mode", ["time_sliced", "mig"])

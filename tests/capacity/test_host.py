@@ -1,15 +1,15 @@
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.host import Given, Host
+from vsphere_ai.capacity.host import GivenVgpu, HostGpus
 from vsphere_ai.capacity.power_on_order import Budget, every_end, find_order, some_order_fails
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Sharing, StayingVgpu
 
 A100 = board("a100-40gb")
 
 
 def host(*modes, policy="performance", **more):
-    return Host([GpuSlot("esx1", pci(n), A100, mode, **more) for n, mode in enumerate(modes)], policy)
+    return HostGpus([GpuSlot("esx1", pci(n), A100, mode, **more) for n, mode in enumerate(modes)], policy)
 
 
 def gpus(spread):
@@ -27,7 +27,7 @@ def test_the_policy_spreads_or_fills():
 def test_the_policy_says_nothing_about_mig_and_mixed_sizes():
     vms = {vm: ("grid_a100-1-5c",) for vm in "ab"}
     assert host("mig", "mig").run("ab", vms) == {
-        "a": (Given(pci(0), "grid_a100-1-5c", 6),), "b": (Given(pci(0), "grid_a100-1-5c", 4),),
+        "a": (GivenVgpu(pci(0), "grid_a100-1-5c", 6),), "b": (GivenVgpu(pci(0), "grid_a100-1-5c", 4),),
     }  # fmt: skip
     mixed = host("time_sliced", "time_sliced", sharing=Sharing(mixed=True))
     assert gpus(mixed.run("ab", {"a": ("grid_a100-20c",), "b": ("grid_a100-10c",)})) == {"a": [pci(0)], "b": [pci(0)]}
@@ -38,8 +38,8 @@ def test_all_vgpus_of_a_vm_or_none():
     assert host("time_sliced", "time_sliced").run("ab", pair) is None
     # a vGPU takes another GPU when its choice leaves none for the next one
     starts = enumerate((0, 4))
-    blocked = [GpuSlot("esx1", pci(n), A100, "mig", (Running("old", "grid_a100-1-5c", s),)) for n, s in starts]
-    one = Host(blocked, "performance")
+    blocked = [GpuSlot("esx1", pci(n), A100, "mig", (StayingVgpu("old", "grid_a100-1-5c", s),)) for n, s in starts]
+    one = HostGpus(blocked, "performance")
     assert gpus(one.run("a", {"a": ("grid_a100-3-20c", "grid_a100-4-20c")})) == {"a": [pci(0), pci(1)]}
 
 

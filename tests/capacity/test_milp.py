@@ -10,14 +10,14 @@ from support.capacity_estates import estate
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity import milp
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import NO_LOSS, Load, Programme, divided, left_over, vms_of
 from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Undecided
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Sharing, StayingVgpu
 
 A100 = board("a100-40gb")
 TWO = frozenset({"esx1", "esx2"})
@@ -45,7 +45,7 @@ def test_a_solution_adds_up():
 
 
 def test_vms_of_a_lost_host_need_room_elsewhere():
-    busy = gpu("esx1", running=(Running("old", "grid_a100-7-40c", 0),))
+    busy = gpu("esx1", running=(StayingVgpu("old", "grid_a100-7-40c", 0),))
     old = [("esx1", vms("7-40", stem="old"))]
     programme = Programme([vms("4-20")], [busy, gpu("esx2"), gpu("esx2", 1)])
     programme.survive(frozenset({"esx1"}), old)
@@ -97,7 +97,7 @@ def test_vms_that_give_empty_gpus_their_size():
     assert claimed([pair, whole, instance], [*sliced(2), gpu(number=2)])
     # GPUs nobody wants are not asked for a size, nor are those that run something
     assert claimed([instance], [*sliced(2), gpu(number=2)])
-    busy = gpu(mode="time_sliced", running=(Running("old", "grid_a100-10c"),))
+    busy = gpu(mode="time_sliced", running=(StayingVgpu("old", "grid_a100-10c"),))
     assert not claimed([whole], [busy])
     assert claimed([pair], [busy])
 
@@ -108,7 +108,7 @@ def test_whatever_powers_on_in_some_order_is_a_solution_of_the_programme(seed):
     any_series = rng.random() < 0.5
     slots = [gpu(number=n, mode="time_sliced", sharing=Sharing(False, any_series)) for n in range(rng.randint(2, 4))]
     if rng.random() < 0.3:
-        slots[0] = replace(slots[0], running=(Running("old", "grid_a100-20c"),))
+        slots[0] = replace(slots[0], running=(StayingVgpu("old", "grid_a100-20c"),))
     sizes = rng.choice((("10", "20", "40"), ("8", "10", "40"), ("20", "40")))
     classes = []
     while sum(len(c.profiles) for c in classes) < rng.randint(4, 7):
@@ -116,7 +116,7 @@ def test_whatever_powers_on_in_some_order_is_a_solution_of_the_programme(seed):
         classes.append(vms(*own, hosts=frozenset({"esx1"}), stem=f"vm{len(classes)}-"))
     named = {c.vms[0]: c.profiles for c in classes}
     budget = Budget(100_000)
-    found = any(True for _ in every_end(Host(slots, "performance"), named, budget))
+    found = any(True for _ in every_end(HostGpus(slots, "performance"), named, budget))
     assert budget.steps >= 0
     assert claimed(classes, slots) == found
 

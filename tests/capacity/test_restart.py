@@ -16,7 +16,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_failure, first_failure
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
 A100 = board("a100-40gb")
 
@@ -51,7 +51,7 @@ def unlike(hosts, rng):
     for at, host in enumerate(names):
         for gpu in range(4):
             starts = [s for s in range(7) if at >> (gpu + s) & 1][:3]
-            running = tuple(Running(f"old-{host}-{gpu}-{s}", "grid_a100-1-5c", s) for s in starts)
+            running = tuple(StayingVgpu(f"old-{host}-{gpu}-{s}", "grid_a100-1-5c", s) for s in starts)
             slots.append(GpuSlot(host, pci(gpu), A100, "mig", running))
             demands += [VmDemand(r.vm, (r.profile,), every, host) for r in running]
     sizes = ("1-5", "2-10", "3-20")

@@ -6,7 +6,7 @@ from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, VmDemand, room
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.vgpus.mixed_sizes import max_mixed
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing, max_equal, most
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Sharing, StayingVgpu, max_equal, most
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})
@@ -31,13 +31,13 @@ def places(answer):
 
 
 def test_a_running_vm_never_moves():
-    blocked = gpu(running=(Running("old", "grid_a100-1-5c", 0),))
+    blocked = gpu(running=(StayingVgpu("old", "grid_a100-1-5c", 0),))
     answer = solve(GpuHosts((blocked,)), vms("grid_a100-4-20c"))
     assert answer == NoFit(
         "1 of grid_a100-4-20c are to power on on the 1 GPU of esx1, where no more fit",
         ("vm0",), {"grid_a100-4-20c": 0},
     )  # fmt: skip
-    free = gpu(running=(Running("old", "grid_a100-1-5c", 5),))
+    free = gpu(running=(StayingVgpu("old", "grid_a100-1-5c", 5),))
     assert places(solve(GpuHosts((free,)), vms("grid_a100-4-20c"))) == {"vm0": ("esx1", (pci(0), 0))}
 
 
@@ -51,7 +51,7 @@ def test_instances_made_beforehand_are_taken_first_and_block_others():
 
 
 def test_an_unknown_place_makes_a_verdict_a_guess():
-    somewhere = gpu(running=(Running("old", "grid_a100-3-20c"),))
+    somewhere = gpu(running=(StayingVgpu("old", "grid_a100-3-20c"),))
     assert somewhere.guessed
     assert somewhere.present == (Instance("3g.20gb", 4, None, True),)
     fit = solve(GpuHosts((somewhere,)), vms("grid_a100-4-20c"))
@@ -61,9 +61,15 @@ def test_an_unknown_place_makes_a_verdict_a_guess():
 
 
 def test_running_vms_that_cannot_be_there_are_not_counted():
-    odd = gpu(running=(Running("a", "grid_a100-7-40c"), Running("b", "grid_a100-7-40c"), Running("c", "grid_a100-20c")))
+    odd = gpu(
+        running=(
+            StayingVgpu("a", "grid_a100-7-40c"),
+            StayingVgpu("b", "grid_a100-7-40c"),
+            StayingVgpu("c", "grid_a100-20c"),
+        )
+    )
     assert odd.present == (Instance("7g.40gb", 0, None, True),)
-    sliced = gpu("time_sliced", running=(Running("a", "not a name"), Running("b", "grid_a100-20c")))
+    sliced = gpu("time_sliced", running=(StayingVgpu("a", "not a name"), StayingVgpu("b", "grid_a100-20c")))
     assert most(sliced.kind, sliced.state, "grid_a100-20c") == 1
 
 
@@ -158,7 +164,7 @@ def test_sizes_that_share_a_gpu_in_mixed_size_mode():
 
 
 def test_a_hole_without_a_place_for_the_size_is_not_offered():
-    halves = mixed(Running("a", "grid_a100-10c", 10), Running("b", "grid_a100-10c", 30))
+    halves = mixed(StayingVgpu("a", "grid_a100-10c", 10), StayingVgpu("b", "grid_a100-10c", 30))
     assert room([halves], ["grid_a100-10c", "grid_a100-20c"]) == {"grid_a100-10c": 2, "grid_a100-20c": 0}
     answer = solve(GpuHosts((halves,)), vms("grid_a100-20c"))
     assert isinstance(answer, NoFit)
@@ -167,7 +173,7 @@ def test_a_hole_without_a_place_for_the_size_is_not_offered():
 
 
 def test_places_that_are_not_known_make_a_fit_uncertain_and_no_refusal():
-    somewhere = mixed(Running("a", "grid_a100-10c"), Running("b", "grid_a100-10c"))
+    somewhere = mixed(StayingVgpu("a", "grid_a100-10c"), StayingVgpu("b", "grid_a100-10c"))
     assert somewhere.guessed
     fit = solve(GpuHosts((somewhere,)), vms("grid_a100-20c"))
     assert isinstance(fit, Fit)
@@ -175,7 +181,7 @@ def test_places_that_are_not_known_make_a_fit_uncertain_and_no_refusal():
     full = solve(GpuHosts((somewhere,)), vms("grid_a100-20c", "grid_a100-5c"))
     assert isinstance(full, NoFit)
     assert full.exact
-    whole = mixed(Running("a", "grid_a100-40c"))
+    whole = mixed(StayingVgpu("a", "grid_a100-40c"))
     assert not whole.guessed, "there is one place only"
 
 

@@ -9,12 +9,12 @@ from support.capacity_estates import small
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity import assign, milp, power_on_order, spare_hosts
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})
@@ -31,7 +31,7 @@ def vms(*profiles, hosts=HOSTS):
 
 
 def test_vms_that_run_restart_elsewhere():
-    busy = gpu(host="esx1", running=(Running("old", "grid_a100-4-20c", 0),))
+    busy = gpu(host="esx1", running=(StayingVgpu("old", "grid_a100-4-20c", 0),))
     old = VmDemand("old", ("grid_a100-4-20c",), TWO, running_on="esx1")
     free = gpu(host="esx2")
     assert isinstance(solve(GpuHosts((busy, free)), [old], spare_hosts=1), Fit)
@@ -52,7 +52,7 @@ def running_estate(*gpus_of_hosts):
         for number, held in enumerate(running):
             vms_on = ()
             if held:
-                vms_on = (Running(f"old{host}{number}", f"grid_a100-{held[0]}", held[1]),)
+                vms_on = (StayingVgpu(f"old{host}{number}", f"grid_a100-{held[0]}", held[1]),)
                 old.append(VmDemand(vms_on[0].vm, (vms_on[0].profile,), THREE, running_on=f"esx{host}"))
             slots.append(gpu(number=number, host=f"esx{host}", running=vms_on))
     return GpuHosts(tuple(slots)), old
@@ -107,7 +107,7 @@ def test_a_large_estate_is_fixed_where_it_does_not_survive(monkeypatch):
 
 
 def test_the_loss_of_one_host_is_told_in_words():
-    busy = [gpu(host=h, running=(Running(f"old-{h}", "grid_a100-7-40c", 0),)) for h in ("esx1", "esx2")]
+    busy = [gpu(host=h, running=(StayingVgpu(f"old-{h}", "grid_a100-7-40c", 0),)) for h in ("esx1", "esx2")]
     old = [VmDemand(f"old-{h}", ("grid_a100-7-40c",), TWO, running_on=h) for h in ("esx1", "esx2")]
     answer = solve(GpuHosts(tuple(busy)), old, spare_hosts=1)
     assert isinstance(answer, NoFit)
@@ -121,7 +121,7 @@ def every_assignment(farm_, demands):
         ends = []
         for name, slots in farm_.hosts.items():
             here = {d.name: tuple(sorted(d.profiles)) for d, home in zip(new, homes, strict=True) if home == name}
-            ends.append([(name, s) for s in every_end(Host(slots, "performance"), here, Budget(100_000))])
+            ends.append([(name, s) for s in every_end(HostGpus(slots, "performance"), here, Budget(100_000))])
         for chosen in itertools.product(*ends):
             yield Fit({vm: (host, given) for host, spread in chosen for vm, given in spread.items()})
 

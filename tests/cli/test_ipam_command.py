@@ -12,12 +12,12 @@ from support.farm import option, reconfigure
 
 from vsphere_ai.addresses.leasing import lease
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.app.estate.session import EstateRequest, Session
 from vsphere_ai.cli.look.ipam import command
 from vsphere_ai.connect.address_ledger import read_text, write_text
 from vsphere_ai.language.inventories.inventory import load_inventory
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.vm_sets import MemberMark
 from vsphere_ai.runs import locks
 
 INVENTORY = """\
@@ -63,7 +63,7 @@ def session(inventory):
 
 def give(session, count, *nics, name="trn"):
     """Let a set hold addresses, as a run does."""
-    terms = Terms(session.inventory.pools, 0, session.inventory.reserved)
+    terms = PoolSettings(session.inventory.pools, 0, session.inventory.reserved)
     with locks.hold(session.vcenter, "a run", mode="vcenter", lost=lambda why: None) as hold:
         stored = read_text(session.vcenter)
         request = SetRequest(name, count, nics or (NicRequest("mgmt"),))
@@ -75,7 +75,7 @@ def give(session, count, *nics, name="trn"):
 def mark(soap, name, index, set_name="trn", uuid=None):
     """Make a VM of the farm a member of a set."""
     vm = soap.vm(name)
-    own = Mark(set_name, index, uuid or vm.config.instanceUuid).settings()
+    own = MemberMark(set_name, index, uuid or vm.config.instanceUuid).settings()
     reconfigure(soap, vm, extraConfig=[option(key, value) for key, value in own.items()])
     return vm
 

@@ -12,8 +12,8 @@ from support.missions import DESIRED, plain_farm
 from support.raising import refused
 
 from vsphere_ai.app.events import ignore
-from vsphere_ai.app.events.results import Proposal, Surroundings
-from vsphere_ai.app.runs.approval import Numbers, approve
+from vsphere_ai.app.events.results import Proposal, VCenterContext
+from vsphere_ai.app.runs.approval import ConfirmedCounts, approve
 from vsphere_ai.cli.console.run_output import RunOutput
 from vsphere_ai.errors import Conflict, UsageError
 from vsphere_ai.model.world import World
@@ -28,7 +28,7 @@ BOTH = replace(TWO, impact=replace(TWO.impact, destroyed=(vm(1), vm(2), vm(3))))
 
 
 def proposal(plan, world=WORLD, **more):
-    return Proposal(plan, "0" * 64, Surroundings(world), **more)
+    return Proposal(plan, "0" * 64, VCenterContext(world), **more)
 
 
 class Terminal(io.StringIO):
@@ -99,8 +99,8 @@ def test_without_a_terminal_the_numbers_are_named(monkeypatch):
 @pytest.mark.parametrize("plan", [ONE, TWO])
 def test_a_number_that_is_given_has_to_be_the_plans(plan):
     hosts = len(plan.impact.reboots)
-    assert approve(proposal(plan, confirmed=True), lambda _: False, ignore, Numbers(reboot=hosts))
+    assert approve(proposal(plan, confirmed=True), lambda _: False, ignore, ConfirmedCounts(reboot=hosts))
     assert approve(proposal(plan, confirmed=True), lambda _: False, ignore)
     with refused(Conflict, "reboot.other-number") as caught:
-        approve(proposal(plan, confirmed=True), lambda _: False, ignore, Numbers(reboot=hosts + 1))
+        approve(proposal(plan, confirmed=True), lambda _: False, ignore, ConfirmedCounts(reboot=hosts + 1))
     assert f"--reboot {hosts}" in caught.value.remedy

@@ -8,7 +8,7 @@ import pytest
 from support.estates import ESX1, ESX2, estate, host
 
 from vsphere_ai.fabric.devices import rdma_devices
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.report.network.devices_text import devices_document, devices_text
 
 PNIC, RDMA, PROXY = "config.network.pnic", "config.network.rdmaDevice", "config.network.proxySwitch"
@@ -69,8 +69,8 @@ def test_a_device_nobody_put_on_a_switch():
     [
         ("7.0.2", ProbeFailure("ssh.stopped", "the SSH service (TSM-SSH) of esx01 is stopped"),
          "the SSH service (TSM-SSH) of esx01 is stopped"),
-        ("7.0.2", Output(1, "Invalid NIC name: vmnic4\n"), "esxcli says 'Invalid NIC name: vmnic4'"),
-        ("7.0.2", Output(0, "   Name: vmnic4\n"), "esxcli does not report it"),
+        ("7.0.2", CommandOutput(1, "Invalid NIC name: vmnic4\n"), "esxcli says 'Invalid NIC name: vmnic4'"),
+        ("7.0.2", CommandOutput(0, "   Name: vmnic4\n"), "esxcli does not report it"),
         ("7.0.2", None, "the host was not asked over SSH, which takes an ssh: section in the inventory"),
         ("8.0.2", None, "the host does not report it to vCenter"),
     ],
@@ -86,7 +86,7 @@ def test_firmware_that_is_not_known_says_why(version, answer, why):
 def test_the_shell_s_answer_is_read():
     facts = host(ESX1, config__product={"version": "7.0.2"})
     said = "   Driver Info: \n      Driver: nmlx5_core\n      Firmware Version: 20.28.1002\n      Version: 4.19\n"
-    device = only(of(Facts(facts.ref, facts.properties, {}, {"nic-info:vmnic4": Output(0, said)})))
+    device = only(of(Facts(facts.ref, facts.properties, {}, {"nic-info:vmnic4": CommandOutput(0, said)})))
     assert (device.driver_version, device.firmware, device.firmware_unknown) == ("4.19", "20.28.1002", "")
 
 

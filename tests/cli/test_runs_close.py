@@ -86,7 +86,7 @@ def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
 def test_a_closed_run_that_goes_on_is_none(command):
     record = run(Pending("off", VM))
     command("run", "close", record.id, "--yes")
-    history.take_up(again := journal.open_run(record.id))
+    history.mark_resumed(again := journal.open_run(record.id))
     assert history.see(again).state == "unfinished"
 
 

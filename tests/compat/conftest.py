@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.declared import healthy
 
-from vsphere_ai.model.facts import About, Estate, Facts, Output
+from vsphere_ai.model.facts import About, CommandOutput, Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
@@ -142,7 +142,7 @@ class World:
                 continue
             merged = {**OBJECTS.get(ref, {}), **change}
             shown = {p: v for p, v in merged.items() if v is not ABSENT and not p.startswith("probe:")}
-            answers = {p.removeprefix("probe:"): Output(0, v) for p, v in merged.items()
+            answers = {p.removeprefix("probe:"): CommandOutput(0, v) for p, v in merged.items()
                        if p.startswith("probe:") and v is not ABSENT}  # fmt: skip
             facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}), answers)
         states = {}

@@ -4,7 +4,7 @@ import pytest
 from support import estates, machines
 
 from vsphere_ai.compat import gate
-from vsphere_ai.compat.base import Case
+from vsphere_ai.compat.base import RuleCase
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
 from vsphere_ai.model.names import versions
@@ -149,7 +149,7 @@ def test_long_evidence_is_cut(world):
 
 @pytest.mark.parametrize("verdict", ["passed", "warned", "failed"])
 def test_no_verdict_but_unknown_goes_without_evidence(verdict):
-    case = Case(gate.rules()[0], None, None)
+    case = RuleCase(gate.rules()[0], None, None)
     with pytest.raises(ValueError, match="needs evidence"):
         getattr(case, verdict)("it is so")
     assert case.unknown("nobody knows").verdict == "unknown"

@@ -7,8 +7,8 @@ import pytest
 
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
-from vsphere_ai.model.records.assessment import PILLARS, Assessed, Attestation, Checked, Measured, Records
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.records.assessment import PILLARS, Assessed, Attestation, HealthChecked, LatestBenchmark, Records
+from vsphere_ai.model.vm_sets import MemberMark
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 
@@ -43,7 +43,7 @@ LOADS = """GPU 00000000:3B:00.0
 
 
 def mark(index, uuid):
-    settings = Mark("train", index, uuid).settings()
+    settings = MemberMark("train", index, uuid).settings()
     own = (*({"key": k, "value": v} for k, v in settings.items()), *WINDOW)
     return {"config.extraConfig": own, "config.instanceUuid": uuid}
 
@@ -128,8 +128,8 @@ RECORDS = Records(
     options={"event.maxAge": "30", "event.maxAgeEnabled": "true"},
     spare={CLUSTER: ""},
     drift=(),
-    measured={"train": Measured(TODAY - timedelta(3), "all_reduce", 180.0, 185.0)},
-    checked={"train-01": Checked(TODAY), "train-02": Checked(TODAY - timedelta(7))},
+    measured={"train": LatestBenchmark(TODAY - timedelta(3), "all_reduce", 180.0, 185.0)},
+    checked={"train-01": HealthChecked(TODAY), "train-02": HealthChecked(TODAY - timedelta(7))},
     attestations={r: Attestation(r, "yes", "ops", TODAY, TODAY + timedelta(90)) for r in QUESTIONS},
 )
 
@@ -199,7 +199,7 @@ UVM_ON = ({"key": "pciPassthru0.cfg.enable_uvm", "value": "1"},)
 
 def shared_pool(**config):
     """The pool of two sets: one VM each."""
-    other = Mark("other", 1, "u-2").settings().items()
+    other = MemberMark("other", 1, "u-2").settings().items()
     marked = tuple({"key": k, "value": v} for k, v in other)
     return {POOL: {"config": pool(**config)}, VM2: {"config.extraConfig": (*marked, *WINDOW)}}
 
@@ -220,7 +220,7 @@ ONE_NIC = {"config.network.vswitch": ({"name": "vSwitch0", "pnic": ("vmnic0",)},
 LOW_LATENCY = {"config.latencySensitivity": {"level": "high"}, "config.memoryReservationLockedToMax": False}
 NO_PFC = {"query:nmlx5_core": "max_vfs=8", "probe:dcb:vmnic4": "PFC Enabled: false\n"}
 BALANCED = {"config.powerSystemInfo": {"currentPolicy": {"shortName": "dynamic"}}}
-OUTDATED = Measured(TODAY - timedelta(31), "all_reduce", 180, 185)
+OUTDATED = LatestBenchmark(TODAY - timedelta(31), "all_reduce", 180, 185)
 NO_SWITCH = {"config.network.proxySwitch": ()}
 TEAMED = {"config.network.proxySwitch": ({"dvsUuid": "50 2b", "pnic": ("key-vmnic4", "key-x")},)}
 BOTH = {"_typeName": "ClusterAntiAffinityRuleSpec", "name": "apart", "enabled": False, "vm": (VM, VM2)}
@@ -319,12 +319,12 @@ RECORDED = [
     ("operations.drift", {"drift": None}, "unknown"),
     ("operations.benchmark-recent", {"measured": {"train": OUTDATED}}, "warn"),
     ("operations.benchmark-recent", {"measured": {}}, "unknown"),
-    ("performance.bus-bandwidth", {"measured": {"train": Measured(TODAY, "all_reduce", 150, 185)}}, "fail"),
-    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY, (31,))}}, "warn"),
-    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY, (31, 79), (79,))}}, "fail"),
-    ("performance.gpu-errors", {"checked": {"train-01": Checked(TODAY - timedelta(8))}}, "unknown"),
+    ("performance.bus-bandwidth", {"measured": {"train": LatestBenchmark(TODAY, "all_reduce", 150, 185)}}, "fail"),
+    ("performance.gpu-errors", {"checked": {"train-01": HealthChecked(TODAY, (31,))}}, "warn"),
+    ("performance.gpu-errors", {"checked": {"train-01": HealthChecked(TODAY, (31, 79), (79,))}}, "fail"),
+    ("performance.gpu-errors", {"checked": {"train-01": HealthChecked(TODAY - timedelta(8))}}, "unknown"),
     ("performance.gpu-errors", {"checked": {}}, "unknown"),
-    ("performance.bus-bandwidth", {"measured": {"train": Measured(TODAY, "all_reduce", 150)}}, "unknown"),
+    ("performance.bus-bandwidth", {"measured": {"train": LatestBenchmark(TODAY, "all_reduce", 150)}}, "unknown"),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 
 VERSIONS = """<?xml version="1.0"?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>{}</version>
@@ -206,8 +206,8 @@ def fake(serve: Callable[[ssl.SSLContext], FakeVCenter], good_tls: ssl.SSLContex
 
 
 @pytest.fixture
-def limits() -> Limits:
-    return Limits(connect=2.0, answer=2.0, patience=1.0, backoff=0.02)
+def limits() -> WaitLimits:
+    return WaitLimits(connect=2.0, answer=2.0, patience=1.0, backoff=0.02)
 
 
 @pytest.fixture

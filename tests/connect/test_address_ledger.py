@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, HeldRange, Holding, NicHolding
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.address_ledger import HEAD, MOST_PARTS, StoredText, read_text, write_text
 from vsphere_ai.errors import Conflict, Denied, Locked, NotVerified, OutcomeUnknown, StepFailed, Unreachable, VimFault
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.model.names.networks import AddressRange
 
 ROOT, MANAGER, LOCK = "Folder:root", "CustomFieldsManager:fields", "Folder:lock"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -137,10 +137,13 @@ def scattered(count):
     """A ledger in which every lease is a range of its own, of a pool that has become full of holes."""
     numbers = [0x0A000000 + 3 * (n * 7919 % count) for n in range(count)]
     sets = 100
-    return Ledger(
+    return AddressLedger(
         {
-            Nic(f"training-{s}", "rail1", 4): Holding(
-                tuple(Held("rail1", Range(4, n, n)) for n in numbers[s * count // sets : (s + 1) * count // sets])
+            NicHolding(f"training-{s}", "rail1", 4): Holding(
+                tuple(
+                    HeldRange("rail1", AddressRange(4, n, n))
+                    for n in numbers[s * count // sets : (s + 1) * count // sets]
+                )
             )
             for s in range(sets)
         }

@@ -12,9 +12,9 @@ from support.netbox import TOKEN, served
 from support.places import ROOT
 
 from vsphere_ai.addresses.external import leased_in, released_in, request_document
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.connect import address_program
-from vsphere_ai.connect.address_program import ATTEMPTS, Program, ask
+from vsphere_ai.connect.address_program import ATTEMPTS, ProgramCall, ask
 from vsphere_ai.errors import OutcomeUnknown, StepFailed
 from vsphere_ai.security import redaction
 
@@ -24,7 +24,7 @@ NETBOX = ROOT / "docs" / "examples" / "netbox_addresses.py"
 def script(tmp_path, text, **more):
     path = tmp_path / "program.py"
     path.write_text(text, encoding="utf-8")
-    return Program((sys.executable, str(path)), tmp_path, **more)
+    return ProgramCall((sys.executable, str(path)), tmp_path, **more)
 
 
 def test_a_program_gets_the_request_and_answers_json(tmp_path):
@@ -56,7 +56,7 @@ def test_what_is_no_answer_is_refused(tmp_path, text):
 
 def test_a_program_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(StepFailed):
-        ask(Program((str(tmp_path / "none"),), tmp_path), {})
+        ask(ProgramCall((str(tmp_path / "none"),), tmp_path), {})
 
 
 def test_an_answer_without_end_is_refused(tmp_path, monkeypatch):
@@ -93,12 +93,12 @@ def test_a_program_that_answers_the_second_time_is_enough(tmp_path):
 
 # -- NetBox
 
-POOL = Pool(subnet="10.0.0.0/29")
+POOL = AddressPool(subnet="10.0.0.0/29")
 
 
 def asked(netbox, operation, *keys, pool=POOL, timeout=20.0, token=TOKEN):
     env = {"NETBOX_URL": netbox.url, "NETBOX_TOKEN": token}
-    program = Program((sys.executable, str(NETBOX)), NETBOX.parent, env, timeout)
+    program = ProgramCall((sys.executable, str(NETBOX)), NETBOX.parent, env, timeout)
     return ask(program, request_document(operation, "mgmt", pool, keys))
 
 

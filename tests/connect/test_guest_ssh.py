@@ -20,7 +20,7 @@ from support.ssh_host import KEY, OTHER, RSA, host, line, say  # noqa: F401
 
 from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, GuestTimedOut, on_each, open_guests
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_GREETING
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshRefused
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
@@ -223,7 +223,7 @@ def test_a_server_that_does_not_end_a_command(host, hostile, how):
 
 def test_a_connection_that_breaks_is_not_a_time_out(host, hostile):
     host.answer = lambda channel, _: channel.get_transport().close()
-    with pytest.raises(Broken, match="trn-03: `true`"):
+    with pytest.raises(ConnectionBroken, match="trn-03: `true`"):
         hostile.run(["true"])
 
 

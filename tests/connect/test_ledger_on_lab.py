@@ -6,7 +6,7 @@ import pytest
 
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.address_ledger import HEAD, PRIVILEGES, read_text, write_text
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Locked
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.lab
 def connected(lab):
     password = (lab.directory / "password").read_text(encoding="utf-8").strip()
     endpoint = Endpoint("127.0.0.1", lab.port, "administrator@vsphere.local", password, lab.directory / "ca.pem")
-    return VCenter.connect(endpoint, limits=Limits(patience=2, backoff=0.05))
+    return VCenter.connect(endpoint, limits=WaitLimits(patience=2, backoff=0.05))
 
 
 def locked(vcenter):
-    holder = vcenter_lock.Holder("alice", "build7", 1, "run")
+    holder = vcenter_lock.LockHolder("alice", "build7", 1, "run")
     return vcenter_lock.acquire(vcenter, holder, announce=lambda _: None)
 
 

@@ -9,11 +9,11 @@ import pytest
 from support.lock_world import ROOT, Client, World
 from support.seeds import cases
 
-from vsphere_ai.addresses.holding import Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, NicHolding
 from vsphere_ai.addresses.leasing import all_leases, lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.connect import address_ledger, vcenter_lock
 from vsphere_ai.connect.address_ledger import read_text, write_text
 from vsphere_ai.errors import Conflict, Locked, NotVerified, OutcomeUnknown, StepFailed
@@ -22,12 +22,12 @@ from vsphere_ai.model.facts import Facts
 SEEDS = len(cases(120, 2000))
 EVERY = 10.0
 POOLS = {
-    "v4": Pool(subnet="10.0.0.0/27", quarantine=0),
-    "v6": Pool(subnet="fd00::/123", quarantine=0),
+    "v4": AddressPool(subnet="10.0.0.0/27", quarantine=0),
+    "v6": AddressPool(subnet="fd00::/123", quarantine=0),
 }
 NIC = NicRequest("rail1", ("v4", "v6"))
 FIELDS = "CustomFieldsManager:fields"
-HOLDER = vcenter_lock.Holder("alice", "build7", 1, "run")
+HOLDER = vcenter_lock.LockHolder("alice", "build7", 1, "run")
 
 
 class Estate(World):
@@ -90,7 +90,7 @@ def an_operator(world, name):
 
 def changed(world, vcenter, lock, name, now):
     before = read_text(vcenter)
-    ledger, terms = read_ledger(before.text), Terms(POOLS, now)
+    ledger, terms = read_ledger(before.text), PoolSettings(POOLS, now)
     if world.chance.random() < 0.4:
         world.given.pop(name, None)  # its VMs are gone: what they had may be given to others from here on
         after = release(ledger, terms, name, keep=0)
@@ -166,9 +166,9 @@ def test_the_ledger_of_the_tests_is_one(monkeypatch):
     world = Estate(0)
     vcenter = Operator(world, 0, trouble=False)
     lock = vcenter_lock.acquire(vcenter, HOLDER, every=EVERY, announce=lambda ref: None)
-    found = lease(Ledger(), Terms(POOLS, 0), [SetRequest("a", 2, (NIC,))])
+    found = lease(AddressLedger(), PoolSettings(POOLS, 0), [SetRequest("a", 2, (NIC,))])
     written = write_text(lock, read_text(vcenter), ledger_text(found.ledger))
-    assert Nic("a", "rail1", 6) in read_ledger(written.text).holdings
+    assert NicHolding("a", "rail1", 6) in read_ledger(written.text).holdings
     world.give("a", read_ledger(written.text))
     assert len(world.given["a"]) == 4
     assert lost(world) == []

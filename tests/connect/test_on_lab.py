@@ -11,15 +11,15 @@ from support.raising import refused
 
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.probing import Shells
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, VimFault
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.model.steps import Probe
-from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect
 
 pytestmark = pytest.mark.lab
 
@@ -41,7 +41,7 @@ def endpoint(lab) -> Endpoint:
 
 @pytest.fixture
 def vcenter(endpoint) -> Iterator[VCenter]:
-    with VCenter.connect(endpoint, limits=Limits(patience=2, backoff=0.05)) as connected:
+    with VCenter.connect(endpoint, limits=WaitLimits(patience=2, backoff=0.05)) as connected:
         yield connected
 
 
@@ -52,7 +52,7 @@ def shells_of(lab, password=None) -> Shells:
     def shell(target):
         address, port = ssh.endpoint(target.name)
         known = lab.directory / "known_hosts"
-        return Ssh(
+        return EsxiSsh(
             SshEndpoint(target.name, address, port, "root", known, password or secret(lab, "ssh_password")), gate=gate
         )
 
@@ -74,7 +74,7 @@ def everything(seen):
 
 def test_the_farm_is_found(vcenter):
     assert vcenter.about.api == "7.0.2.0"
-    estate = collect(vcenter, None, Request({}, everything))
+    estate = collect(vcenter, None, CollectorRequest({}, everything))
     assert [h.name for h in estate.hosts] == ["esx-odd.lab.local", *(f"esx0{i}.lab.local" for i in (1, 2, 3))]
     train = next(v for v in estate.vms if v.name == "train-01")
     assert estate.path_of(train.ref) == "/DC0/vm/ai/training/train-01"
@@ -97,7 +97,7 @@ def test_hosts_are_read_deeply_with_settings_packages_and_commands(lab, vcenter)
         "DistributedVirtualPortgroup": ("key", "config.uplink"),
         "VmwareDistributedVirtualSwitch": ("uuid", "config.maxMtu"),
     }
-    estate = collect(vcenter, shells_of(lab), Request(paths, everything, (GPUS, VERSION)))
+    estate = collect(vcenter, shells_of(lab), CollectorRequest(paths, everything, (GPUS, VERSION)))
     odd, one = (estate[h.ref] for h in estate.hosts[:2])
     assert len(one.get("config.graphicsInfo")) == 2
     assert one.get("config.graphicsConfig")["_typeName"] == "HostGraphicsConfig"
@@ -116,14 +116,14 @@ def test_a_stopped_ssh_service_is_started_for_the_probe_and_left_stopped(lab, vc
     def odd_only(seen):
         return Depth(probe=frozenset(h.ref for h in seen.hosts if h.name.startswith("esx-odd")))
 
-    estate = collect(vcenter, shells_of(lab), Request({}, odd_only, (VERSION,), start_ssh=True))
+    estate = collect(vcenter, shells_of(lab), CollectorRequest({}, odd_only, (VERSION,), start_ssh=True))
     assert "6.7.0" in estate[estate.hosts[0].ref].probes["version"].stdout
     calls = [(e["object"], e["call"]) for e in lab.get("/lab/ledger")["entries"] if e["call"].endswith("Service")]
     assert calls == [("esx-odd.lab.local", "StartService"), ("esx-odd.lab.local", "StopService")]
 
 
 def test_a_wrong_ssh_password_is_tried_once_for_all_hosts(lab, vcenter):
-    estate = collect(vcenter, shells_of(lab, "wrong"), Request({}, everything, (GPUS,)))
+    estate = collect(vcenter, shells_of(lab, "wrong"), CollectorRequest({}, everything, (GPUS,)))
     reasons = [estate[h.ref].probes["gpus"] for h in estate.hosts if "odd" not in h.name]
     assert {f.rule for f in reasons} == {"ssh.denied"}
     assert sum("not tried" in f.reason for f in reasons) == 2
@@ -209,7 +209,7 @@ def test_an_idle_session_lives_on_and_a_forgotten_one_is_renewed(make_lab):
         endpoint = Endpoint(
             "127.0.0.1", lab.port, "administrator@vsphere.local", secret(lab, "password"), lab.directory / "ca.pem"
         )
-        with VCenter.connect(endpoint, limits=Limits(keep_alive=keep_alive)) as vcenter:
+        with VCenter.connect(endpoint, limits=WaitLimits(keep_alive=keep_alive)) as vcenter:
             time.sleep(3.0)
             assert named(vcenter, "train-01")
         return lab.get("/lab/farm")["logins"] - before

@@ -21,7 +21,7 @@ from support.raising import refused
 
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.soap import outage, versions
-from vsphere_ai.connect.soap.outage import Limits, Lost, Outage, Trial
+from vsphere_ai.connect.soap.outage import AnswerTrial, Outage, RequestLost, WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.connect.wire import answers
@@ -54,11 +54,11 @@ def connect(authority, limits):
 
 @pytest.fixture
 def quick():
-    return Limits(patience=1.0, run_patience=60.0, backoff=0.01, longest_pause=0.05)
+    return WaitLimits(patience=1.0, run_patience=60.0, backoff=0.01, longest_pause=0.05)
 
 
 def away(*, sent=True):
-    return Lost(ConnectionRefusedError(111, "Connection refused"), sent=sent)
+    return RequestLost(ConnectionRefusedError(111, "Connection refused"), sent=sent)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def clock(monkeypatch):
 
 
 def test_one_thing_is_tried_until_the_budget_is_used_up(quick, clock):
-    trial, begun, tries = Trial(Outage(quick), quick), clock.now, 0
+    trial, begun, tries = AnswerTrial(Outage(quick), quick), clock.now, 0
     while trial.again(away()):
         tries += 1
     assert 0.9 < clock.now - begun <= 1.0
@@ -81,8 +81,8 @@ def test_one_thing_is_tried_until_the_budget_is_used_up(quick, clock):
 def test_pauses_grow_to_the_longest(quick, monkeypatch):
     seen = []
     monkeypatch.setattr(Outage, "pause", lambda self, seconds, lost: seen.append(seconds))
-    limits = Limits()
-    trial = Trial(Outage(limits), limits)
+    limits = WaitLimits()
+    trial = AnswerTrial(Outage(limits), limits)
     for _ in range(8):
         assert trial.again(away())
     assert all(0.7 * w <= s <= w for s, w in zip(seen, (1, 2, 4, 8, 10, 10, 10, 10), strict=True)), seen
@@ -90,20 +90,20 @@ def test_pauses_grow_to_the_longest(quick, monkeypatch):
 
 def test_the_budget_is_of_the_outage_not_of_each_caller(quick, clock):
     shared = Outage(quick)
-    first = Trial(shared, quick)
+    first = AnswerTrial(shared, quick)
     while first.again(away()):
         pass
     clock.now += 0.1
     begun = clock.now
-    assert not Trial(shared, quick).again(away()), "somebody else waited long enough"
+    assert not AnswerTrial(shared, quick).again(away()), "somebody else waited long enough"
     assert clock.now == begun
     shared.over()
-    assert Trial(shared, quick).again(away())
+    assert AnswerTrial(shared, quick).again(away())
 
 
 def test_answers_to_others_do_not_keep_one_asking_for_ever(quick, clock):
     shared = Outage(quick)
-    trial, begun = Trial(shared, quick), clock.now
+    trial, begun = AnswerTrial(shared, quick), clock.now
     while trial.again(away()):
         shared.over()
         assert clock.now - begun < 3
@@ -113,7 +113,7 @@ def test_answers_to_others_do_not_keep_one_asking_for_ever(quick, clock):
 def test_an_answer_to_anybody_wakes_all(quick):
     limits = replace(quick, patience=6000.0, backoff=600.0, longest_pause=600.0)
     shared = Outage(limits)
-    trial = Trial(shared, limits)
+    trial = AnswerTrial(shared, limits)
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(trial.again, away())
         until(lambda: shared._since is not None)
@@ -129,7 +129,7 @@ def test_somebody_is_told_while_it_lasts_and_when_it_is_over(quick):
     shared.notify = told.append
     shared.over()
     assert told == []
-    trial = Trial(shared, limits)
+    trial = AnswerTrial(shared, limits)
     while trial.again(away()):
         pass
     shared.over()
@@ -140,8 +140,8 @@ def test_somebody_is_told_while_it_lasts_and_when_it_is_over(quick):
 
 def test_answers_nobody_can_read_are_asked_for_five_times(quick):
     limits = replace(quick, patience=600.0)
-    trial = Trial(Outage(limits), limits)
-    assert [trial.again(Lost(ValueError("what"), sent=True)) for _ in range(5)] == [True] * 4 + [False]
+    trial = AnswerTrial(Outage(limits), limits)
+    assert [trial.again(RequestLost(ValueError("what"), sent=True)) for _ in range(5)] == [True] * 4 + [False]
 
 
 # -- calls that change something

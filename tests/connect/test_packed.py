@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.soap.stub import Stub
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
@@ -124,8 +124,10 @@ def test_it_is_refused(answering, what):
 
 def test_a_bomb_is_refused_before_it_is_unpacked(answering, monkeypatch):
     unpacked = []
-    unpack = answers.Answer._unpacked
-    monkeypatch.setattr(answers.Answer, "_unpacked", lambda *own: (unpacked.append(unpack(*own)), unpacked[-1])[1])
+    unpack = answers.PlainResponse._unpacked
+    monkeypatch.setattr(
+        answers.PlainResponse, "_unpacked", lambda *own: (unpacked.append(unpack(*own)), unpacked[-1])[1]
+    )
     bomb = gzip.compress(BODY.replace(NOON, NOON + " " * (60 << 20)).encode(), 9)
     with pytest.raises(answers.TooLarge, match="it unpacks to more than 500 times its size"):
         answering(bomb, ("Content-Encoding", "gzip"))
@@ -147,19 +149,19 @@ def test_a_farm_reads_alike_either_way(make_lab, quick_scenario, monkeypatch, ve
     assert found == 1
     lab = make_lab(text)
     packings = []
-    begin = answers.Answer.begin
+    begin = answers.PlainResponse.begin
 
     def watched(answer):
         begin(answer)
         packings.append(answer._unzip is not None)
 
-    monkeypatch.setattr(answers.Answer, "begin", watched)
+    monkeypatch.setattr(answers.PlainResponse, "begin", watched)
     password = (lab.directory / "password").read_text(encoding="utf-8").strip()
     endpoint = Endpoint(
         "127.0.0.1", lab.port, "administrator@vsphere.local", password, ca_file=lab.directory / "ca.pem"
     )
     with VCenter.connect(endpoint) as vcenter:
-        assert isinstance(vcenter._session, Session)
+        assert isinstance(vcenter._session, SoapSession)
         found = vcenter.read({"VirtualMachine": ("name", "config.hardware.device"), "HostSystem": ("name",)})
     assert len(found) > 4
     assert any(packings) == packs

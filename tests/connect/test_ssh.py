@@ -14,18 +14,18 @@ from support.raising import refused
 from support.ssh_host import KEY, OTHER, PASSWORD, RSA, connect, host, line, say  # noqa: F401
 
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.hostkeys import fingerprint
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT, WEAK, fetch_host_key
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint, SshLimits, SshRefused
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 
 
 def test_a_command_gives_status_and_both_streams(host, connect):
     host.answer = say("out ü\n", "err\n", 3)
     with connect() as shell:
-        assert shell.run(["nvidia-smi", "-q", "a b'c"], 5) == Output(3, "out ü\n", "err\n")
+        assert shell.run(["nvidia-smi", "-q", "a b'c"], 5) == CommandOutput(3, "out ü\n", "err\n")
         assert shell.run(("true",), 5).status == 3
     assert host.commands[0] == "nvidia-smi -q 'a b'\"'\"'c'"
     assert host.connections == 1
@@ -194,7 +194,7 @@ def test_a_stopped_service_is_told_from_a_silent_host(connect, tmp_path):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(SshRefused) as caught:
-            Ssh(SshEndpoint("esx01", "127.0.0.1", port, "root", known, password="p")).connect()
+            EsxiSsh(SshEndpoint("esx01", "127.0.0.1", port, "root", known, password="p")).connect()
         assert "TSM-SSH" in caught.value.remedy
         with pytest.raises(SshRefused):
             fetch_host_key("127.0.0.1", port)
@@ -219,7 +219,7 @@ def test_a_port_without_ssh_is_unreachable_in_time(tmp_path, greeting):
         begun = time.monotonic()
         endpoint = SshEndpoint("esx01", "127.0.0.1", listener.getsockname()[1], "root", known, password="p")
         with pytest.raises(Unreachable, match="no SSH handshake"):
-            Ssh(endpoint, SshLimits(banner=0.5, connect=60.0, login=60.0)).connect()
+            EsxiSsh(endpoint, SshLimits(banner=0.5, connect=60.0, login=60.0)).connect()
         assert time.monotonic() - begun < 12 * busy(), "paramiko's own limit is 15 s, and the others are a minute"
 
 

@@ -13,10 +13,10 @@ import pytest
 from support.ssh_host import KEY, PASSWORD, connect, host, line  # noqa: F401
 
 from vsphere_ai.connect.gate import LoginGate
-from vsphere_ai.connect.secure_shell.esxi import Ssh
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshEndpoint, SshLimits
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshEndpoint, SshLimits
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 
 
 class CutHost:
@@ -68,7 +68,7 @@ def through(cut, host, tmp_path, gate=None, **changed):
     path.write_text(line(f"[127.0.0.1]:{cut.listener.getsockname()[1]}", KEY))
     settings = {"password": PASSWORD, **changed}
     at = SshEndpoint("esx01", "127.0.0.1", cut.listener.getsockname()[1], "root", path, **settings)
-    return Ssh(at, QUICK, gate=gate)
+    return EsxiSsh(at, QUICK, gate=gate)
 
 
 @pytest.mark.parametrize("at", [*range(4, 40, 4), 60, 120, 400, 900, 1100, 1400])
@@ -78,7 +78,7 @@ def test_a_byte_that_is_damaged_on_its_way_is_a_broken_connection(host, tmp_path
     cut = CutHost(host.port, *[None] * 9, damaged=at)
     try:
         with through(cut, host, tmp_path) as shell:
-            assert shell.run(["true"], 2, changes=changes) == Output(0, "ran true\n", "")
+            assert shell.run(["true"], 2, changes=changes) == CommandOutput(0, "ran true\n", "")
     except OutcomeUnknown:
         assert changes
         assert host.commands
@@ -165,7 +165,7 @@ def test_a_login_during_which_the_machine_slept_broke_off(connect, monkeypatch, 
     monkeypatch.setattr(time, "monotonic", lambda: now() + sum(passed))
     with pytest.raises(Unreachable) as caught:
         connect()._login(Sleeping(paramiko.AuthenticationException("Authentication timeout.")))
-    assert isinstance(caught.value, Broken) == broken
+    assert isinstance(caught.value, ConnectionBroken) == broken
 
 
 def test_a_login_that_breaks_off_is_not_tried_again_with_a_credential_nobody_knows(host, tmp_path, monkeypatch):
@@ -181,8 +181,8 @@ def test_a_login_that_breaks_off_is_not_tried_again_with_a_credential_nobody_kno
         real_login = Silent(EOFError())
         return real(shell, real_login)
 
-    real = Ssh._login
-    monkeypatch.setattr(Ssh, "_login", broken)
+    real = EsxiSsh._login
+    monkeypatch.setattr(EsxiSsh, "_login", broken)
     cut, gate = CutHost(host.port), LoginGate()
     with pytest.raises(Unreachable, match="broke off: the connection was closed"):
         through(cut, host, tmp_path, gate).connect()

@@ -17,7 +17,7 @@ from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.leave import may_change
 from vsphere_ai.connect.probing import Prober
 from vsphere_ai.connect.secure_shell import ssh, ssh_pool
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshEndpoint
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshEndpoint
 from vsphere_ai.errors import OutcomeUnknown, Storage, Unreachable
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -93,7 +93,7 @@ def test_a_command_whose_connection_breaks_is_not_sent_again(host, pool, changes
     """What becomes of it is up to who gave it: a reading may be given again, a change has to be looked for."""
     run(pool, "ask")
     host.answer = lambda channel, _command: channel.get_transport().close()
-    with pytest.raises(OutcomeUnknown if changes else Broken):
+    with pytest.raises(OutcomeUnknown if changes else ConnectionBroken):
         run(pool, "once", changes=changes)
     assert host.commands == ["ask", "once"]
     host.answer = None

@@ -12,7 +12,7 @@ import trustme
 from support.gates import busy
 from support.raising import refused
 
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint, fetch_certificate
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Refused, Unreachable
@@ -123,12 +123,12 @@ def test_a_black_hole_is_left_in_time(pin):
         endpoint = Endpoint("127.0.0.1", hole.getsockname()[1], "u", "p", fingerprint=pin)
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
-            VCenter.connect(endpoint, limits=Limits(connect=0.3))
+            VCenter.connect(endpoint, limits=WaitLimits(connect=0.3))
         assert time.monotonic() - begun < 30 * busy(), "the other limits are a minute"
 
 
 def test_a_server_that_stops_answering_is_left_in_time(fake, authority):
-    limits = Limits(connect=1, answer=0.3, patience=0.1, backoff=0.01)
+    limits = WaitLimits(connect=1, answer=0.3, patience=0.1, backoff=0.01)
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
         fake.script["CurrentTime"] = lambda _: str(fake.hang.wait(60) or "")
         begun = time.monotonic()

@@ -13,7 +13,7 @@ from vsphere_ai.errors import OutcomeUnknown, VimFault
 
 SEEDS = len(cases(150, 2000))
 EVERY = 10.0
-HOLDER = vcenter_lock.Holder("alice", "build7", 1, "run")
+HOLDER = vcenter_lock.LockHolder("alice", "build7", 1, "run")
 
 
 def a_run(world):
@@ -37,7 +37,7 @@ def a_run(world):
                     except OutcomeUnknown:
                         continue
                     world.believe(me, lock)
-            except vcenter_lock.Lost:
+            except vcenter_lock.LockTakenOver:
                 world.seen["lost"] += 1
                 world.believers.pop(me)
                 continue
@@ -82,7 +82,7 @@ def renew_by_time_alone(lock):
     try:
         vcenter_lock._tell(lock.vcenter, lock.ref, str(lock.period))
     except VimFault:
-        raise vcenter_lock.Lost from None
+        raise vcenter_lock.LockTakenOver from None
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from vsphere_ai.lab.front import process
 from vsphere_ai.language.configuration import load_configuration
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
-from vsphere_ai.language.yaml_files.document import Faults, load, parse_stream, text_of
+from vsphere_ai.language.yaml_files.document import FaultCollector, load, parse_stream, text_of
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -203,12 +203,12 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "scenario": scenario_file.load,
         "configuration": lambda path: load_configuration(path, known_options(tool, path.parent)),
         "faults": rule_file.load,
-        "broken": lambda path: load(path, Faults()),
-        "values": lambda path: load(path, Faults()),
-        "including": lambda path: load(path, Faults()),  # a playbook: what it includes is not beside the block
-        "manifest": lambda path: parse_stream(text_of(path), path.name, Faults()),
-        "ansible": lambda path: parse_stream(text_of(path), path.name, Faults()),
-        "ci": lambda path: parse_stream(text_of(path), path.name, Faults()),
+        "broken": lambda path: load(path, FaultCollector()),
+        "values": lambda path: load(path, FaultCollector()),
+        "including": lambda path: load(path, FaultCollector()),  # a playbook: what it includes is not beside the block
+        "manifest": lambda path: parse_stream(text_of(path), path.name, FaultCollector()),
+        "ansible": lambda path: parse_stream(text_of(path), path.name, FaultCollector()),
+        "ci": lambda path: parse_stream(text_of(path), path.name, FaultCollector()),
     }
     for block in blocks(page):
         if block.language == "yaml":

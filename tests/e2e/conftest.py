@@ -12,7 +12,7 @@ from support.vm_sets import FARM, Sets
 from support.vm_sets import INVENTORY as POOLS
 
 from vsphere_ai.cli.console import json_stream, streams
-from vsphere_ai.connect.wire.answers import Answer
+from vsphere_ai.connect.wire.answers import PlainResponse
 from vsphere_ai.runs import journal
 
 
@@ -133,14 +133,14 @@ def answers(monkeypatch):
     seen = []
 
     def begin(pattern, replacement):
-        real = Answer._whole
+        real = PlainResponse._whole
 
         def whole(self):
             body, count = re.subn(pattern, replacement, real(self), flags=re.DOTALL)
             seen.append(count)
             return body
 
-        monkeypatch.setattr(Answer, "_whole", whole)
+        monkeypatch.setattr(PlainResponse, "_whole", whole)
         return seen
 
     return begin

@@ -9,7 +9,7 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import by_level
 
-from vsphere_ai.execution.actions.configure import Changes
+from vsphere_ai.execution.actions.configure import ConfigureChanges
 from vsphere_ai.execution.actions.context import Context
 
 pytestmark = pytest.mark.lab
@@ -59,7 +59,7 @@ class Foreign:
 
 def after_reading(monkeypatch, act, *, times=1):
     """Let `act` happen after the VM was read and before it is reconfigured, the first `times` times."""
-    read, count = Changes._version, Counter()
+    read, count = ConfigureChanges._version, Counter()
 
     def read_then_act(self, step):
         version = read(self, step)
@@ -68,7 +68,7 @@ def after_reading(monkeypatch, act, *, times=1):
             act()
         return version
 
-    monkeypatch.setattr(Changes, "_version", read_then_act)
+    monkeypatch.setattr(ConfigureChanges, "_version", read_then_act)
     return count
 
 
@@ -112,14 +112,14 @@ def test_a_change_of_the_same_thing_is_refused_and_shown(cli, ledger, foreign, f
 
 
 def test_a_change_before_the_vm_is_read_again_is_seen_as_well(cli, ledger, foreign, monkeypatch):
-    read = Changes._version
+    read = ConfigureChanges._version
 
     def act_then_read(self, step):
         if step.target.name == VM:
             foreign.adapter()
         return read(self, step)
 
-    monkeypatch.setattr(Changes, "_version", act_then_read)
+    monkeypatch.setattr(ConfigureChanges, "_version", act_then_read)
     assert cli.run("apply", PLAY, "--yes") == 3, cli.out + cli.err
     assert cli.failed == {(VM, "object.changed")}
     assert "VirtualVmxnet3Vrdma" in cli.text("object.changed")
@@ -158,9 +158,9 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
 
 
 def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, soap, monkeypatch):
-    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.execution.actions.executor import StepExecutor
 
-    do = Executor.do
+    do = StepExecutor.do
 
     def act_then_do(self, step, *more):
         if getattr(step, "method", "") == "UpdateGraphicsConfig" and step.target.name == "esx01.lab.local":
@@ -170,7 +170,7 @@ def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, s
             manager.UpdateGraphicsConfig(config)
         return do(self, step, *more)
 
-    monkeypatch.setattr(Executor, "do", act_then_do)
+    monkeypatch.setattr(StepExecutor, "do", act_then_do)
     assert cli.run("apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes") == 3, cli.out + cli.err
     assert cli.failed == {("esx01.lab.local", "object.changed")}
     assert "graphicsConfig" in cli.text("object.changed")

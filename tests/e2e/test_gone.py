@@ -76,16 +76,16 @@ def test_a_run_is_rolled_back_without_a_vm_that_was_removed_since(lab, cli, soap
 
 
 def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, soap, farm, monkeypatch):
-    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.execution.actions.executor import StepExecutor
 
-    do = Executor.do
+    do = StepExecutor.do
 
     def remove_first(self, step, *more):
         if step.target.name == "train-04" and "train-04" in farm()["vms"]:
             unregister(soap, "train-04")
         return do(self, step, *more)
 
-    monkeypatch.setattr(Executor, "do", remove_first)
+    monkeypatch.setattr(StepExecutor, "do", remove_first)
     assert cli("apply", MISSION, "--yes") == 1, cli.out + cli.err
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert put_back(lab) == {}

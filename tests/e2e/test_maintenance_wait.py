@@ -49,7 +49,7 @@ def slow(make_lab, cli, monkeypatch):
     lab = make_lab(FARM)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     monkeypatch.setattr(task_monitor, "_WAKE_S", 1)  # no server waits for less
-    monkeypatch.setattr(session.Session, "LOGIN_WINDOW", session.Session.LOGIN_WINDOW / SCALE)
+    monkeypatch.setattr(session.SoapSession, "LOGIN_WINDOW", session.SoapSession.LOGIN_WINDOW / SCALE)
     shorter = replace(vcenter.DEFAULTS, keep_alive=vcenter.DEFAULTS.keep_alive / SCALE)
     monkeypatch.setattr(vcenter, "DEFAULTS", shorter)
     return lab

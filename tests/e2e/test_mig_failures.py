@@ -113,7 +113,7 @@ def workshop(lab, cli):
         means = executor.Context(
             session.vcenter, session.shell, ReadBack(session, loaded, estate).left, gpus={}, hosts={}
         )
-        return [p.step for p in plan.steps], executor.Executor(means)
+        return [p.step for p in plan.steps], executor.StepExecutor(means)
 
     yield make
     for session in benches:

@@ -68,9 +68,9 @@ def test_a_lost_answer_changes_nothing_twice(cli, lab, ledger, soap, call, do):
 def test_servers_of_someone_else_are_not_overwritten(cli, ledger, soap, monkeypatch):
     from pyVmomi import vim
 
-    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.execution.actions.executor import StepExecutor
 
-    do = Executor.do
+    do = StepExecutor.do
 
     def act_then_do(self, step, *more):
         if getattr(step, "method", "") == "UpdateDateTimeConfig":
@@ -78,7 +78,7 @@ def test_servers_of_someone_else_are_not_overwritten(cli, ledger, soap, monkeypa
             soap.host("esx01").configManager.dateTimeSystem.UpdateDateTimeConfig(vim.host.DateTimeConfig(ntpConfig=ntp))
         return do(self, step, *more)
 
-    monkeypatch.setattr(Executor, "do", act_then_do)
+    monkeypatch.setattr(StepExecutor, "do", act_then_do)
     assert cli.run("apply", cli.file(PLAY), "--yes") == 3, cli.out + cli.err
     assert cli.failed == {(ESX, "object.changed")}
     assert shown(soap)[0] == ["192.0.2.1"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.connect.wire.answers import Answer
+from vsphere_ai.connect.wire.answers import PlainResponse
 
 pytestmark = pytest.mark.lab
 GOOD, RENAMED = "esx01.lab.local", b"esx02.lab.local"
@@ -18,11 +18,13 @@ ODD = [
 @pytest.fixture
 def renamed(monkeypatch):
     """Have vCenter show one host under another name; XML 1.0 cannot carry ESC."""
-    real = Answer._whole
+    real = PlainResponse._whole
 
     def as_(name):
         shown = name.replace("&", "&amp;").replace("<", "&lt;").encode()
-        monkeypatch.setattr(Answer, "_whole", lambda self: real(self).replace(b">%s<" % RENAMED, b">%s<" % shown))
+        monkeypatch.setattr(
+            PlainResponse, "_whole", lambda self: real(self).replace(b">%s<" % RENAMED, b">%s<" % shown)
+        )
 
     return as_
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.security.credentials import fetch
@@ -28,7 +28,7 @@ def shell(lab):
     endpoint = SshEndpoint(ESX, address, port, ssh.username, Path(ssh.known_hosts), password)
 
     def run(*argv):
-        with Ssh(endpoint) as open_shell:
+        with EsxiSsh(endpoint) as open_shell:
             return open_shell.run(argv, 20, changes=True)
 
     return run

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from vsphere_ai.cli.main import main
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 
 pytestmark = pytest.mark.lab
 PLAIN = 40
@@ -47,13 +47,13 @@ def run(make_lab, monkeypatch, capsys, tmp_path):
     """Run a command against the farm; return exit code, output and how often each method was called."""
     lab = make_lab(FARM)
     calls = Counter()
-    real = Session.invoke
+    real = SoapSession.invoke
 
     def invoke(self, target, method, *args):
         calls[method] += 1
         return real(self, target, method, *args)
 
-    monkeypatch.setattr(Session, "invoke", invoke)
+    monkeypatch.setattr(SoapSession, "invoke", invoke)
     document = yaml.safe_load((lab.directory / "connection.yml").read_text(encoding="utf-8"))
     document["vcenters"]["lab"]["password"] = f"file:{lab.directory / 'password'}"
     document["vcenters"]["lab"]["tls"] = {"ca_file": str(lab.directory / "ca.pem")}

@@ -10,14 +10,14 @@ from support.vm_sets import FARM, FULL, INVENTORY
 from vsphere_ai import app
 from vsphere_ai.app.training.nodes.preflight import preflight
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.lab.front import process
 from vsphere_ai.language.inventories.inventory import load_inventory
 
 pytestmark = pytest.mark.lab
 SCRIPT, PYTHON = "/shared/train.py", "/usr/bin/python3"
 VMS = [f"train-0{n}" for n in range(1, 5)]
-WANTED = Wanted(
+WANTED = PreflightRequirements(
     processes=1,
     listens=((0, 29500), (0, 29555)),
     shared=("/shared/data",),
@@ -112,9 +112,9 @@ def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, mon
     farm.lab.set_defects({"kind": "unreachable", "vm": VM, "other": "train-01"})
     assert [(f.rule, f.target.name) for f in farm(by_ssh).findings] == [("port-reach", VM)]
     farm.lab.set_defects()
-    missing = farm(Wanted(shared=("/no/such",)))
+    missing = farm(PreflightRequirements(shared=("/no/such",)))
     assert {(f.rule, f.target.name) for f in missing.findings} == {("shared-path", vm) for vm in hosts}
-    assert {f.rule for f in farm(Wanted(processes=2)).findings} == {"gpu-count"}
+    assert {f.rule for f in farm(PreflightRequirements(processes=2)).findings} == {"gpu-count"}
 
     for vm in ("train-03", "train-04"):
         farm.lab.set_defects({"kind": "unreachable", "vm": vm})

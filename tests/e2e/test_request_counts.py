@@ -151,7 +151,9 @@ def test_the_lock_of_another_run_is_seen_in_what_is_read(cli, farm):
     counted("apply", keys, "--yes", "--lock", "vcenter")
     assert counted("apply", keys, "--yes")["FindChild"] == 0
     with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
-        vcenter_lock.acquire(session.vcenter, vcenter_lock.Holder("ann", "build7", 1, "a"), announce=lambda _ref: None)
+        vcenter_lock.acquire(
+            session.vcenter, vcenter_lock.LockHolder("ann", "build7", 1, "a"), announce=lambda _ref: None
+        )
         calls = counted("apply", keys, "--yes", codes=(7,))
     assert "another run works on this vCenter: ann on build7" in cli.err
     assert others(calls) == {**LOOK, "FindChild": 2, "CurrentTime": 1, READ: 3}, "nothing is read closely"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support.seeds import cases, chance
 
-from vsphere_ai.connect.wire.answers import Answer
+from vsphere_ai.connect.wire.answers import PlainResponse
 from vsphere_ai.language.inventories.patterns import expand
 
 pytestmark = pytest.mark.lab
@@ -84,7 +84,7 @@ def test_planning_what_was_shown_is_empty(cli, make_lab, monkeypatch, number):
 def test_it_is_where_vcenter_shows_odd_values(cli, make_lab, monkeypatch, what):
     lab = make_lab(farm(chance("odd", 5), least=2))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-    real, (pattern, instead) = Answer._whole, ODDITIES[what]
+    real, (pattern, instead) = PlainResponse._whole, ODDITIES[what]
     seen = []
 
     def whole(self):
@@ -93,7 +93,7 @@ def test_it_is_where_vcenter_shows_odd_values(cli, make_lab, monkeypatch, what):
         return body
 
     if pattern:
-        monkeypatch.setattr(Answer, "_whole", whole)
+        monkeypatch.setattr(PlainResponse, "_whole", whole)
     whole = judge(cli, ("--start-ssh",))
     assert sum(seen) or not pattern, "nothing was odd"
     for chosen in patterns(whole, chance("odd patterns", 1)):
@@ -101,15 +101,17 @@ def test_it_is_where_vcenter_shows_odd_values(cli, make_lab, monkeypatch, what):
 
 
 def test_it_is_with_a_host_without_a_connection(cli, monkeypatch):
-    real = Answer._whole
+    real = PlainResponse._whole
     gone = rb'(>esx03\.lab\.local</val>(?:(?!</objects>).)*?HostSystemConnectionState">)connected'
-    monkeypatch.setattr(Answer, "_whole", lambda self: re.sub(gone, rb"\1notResponding", real(self), flags=re.DOTALL))
+    monkeypatch.setattr(
+        PlainResponse, "_whole", lambda self: re.sub(gone, rb"\1notResponding", real(self), flags=re.DOTALL)
+    )
     judge(cli, ())
 
 
 def test_what_is_left_out_is_named(cli, monkeypatch):
-    real = Answer._whole
-    monkeypatch.setattr(Answer, "_whole", lambda self: re.sub(rb"(<maxMtu>)\d+", rb"\g<1>0", real(self)))
+    real = PlainResponse._whole
+    monkeypatch.setattr(PlainResponse, "_whole", lambda self: re.sub(rb"(<maxMtu>)\d+", rb"\g<1>0", real(self)))
     assert cli("show") == 0
     said = cli.out.partition("\n# DC0: ")[2].partition("\n\n")[0].replace("\n#   ", " ")
     assert all(f"switches {name} mtu" in said for name in ("dvs-lan", "dvs-rdma"))

@@ -18,7 +18,7 @@ from support.seeds import FULL
 from vsphere_ai.connect import vcenter
 from vsphere_ai.connect.soap import task_monitor
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
@@ -102,14 +102,14 @@ def test_a_task_that_vanishes_is_looked_for_by_its_effect(lab, cli, ledger):
 
 
 def before_reconfigure(monkeypatch, act):
-    do = Executor.do
+    do = StepExecutor.do
 
     def act_then_do(self, step, *more):
         if type(step).__name__ == "Reconfigure" and step.target.name == VM:
             act()
         return do(self, step, *more)
 
-    monkeypatch.setattr(Executor, "do", act_then_do)
+    monkeypatch.setattr(StepExecutor, "do", act_then_do)
 
 
 def test_a_vm_that_is_unregistered_is_a_conflict_of_its_own(cli, soap, farm, monkeypatch):

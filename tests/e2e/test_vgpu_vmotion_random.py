@@ -8,8 +8,8 @@ import pytest
 from support import seeds
 
 from vsphere_ai.lab.hardware import parts, vgpu
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 
 pytestmark = pytest.mark.lab
@@ -31,8 +31,8 @@ def drawn(seed):
     for number in range(1, count + 1):
         gpus = draw.randint(1, 2)
         driver = "550.90.05" if draw.random() < 0.9 else "535.183.04"
-        machine = Host(f"esx{number:02d}", Ledger(), vibs=[parts.driver_vib(driver)], assignment_policy=policy,
-                       gpus=[Gpu.of(n, PCI[n], "a100-40gb", device_id=0x20F1) for n in range(gpus)])  # fmt: skip
+        machine = LabHost(f"esx{number:02d}", Ledger(), vibs=[parts.driver_vib(driver)], assignment_policy=policy,
+                       gpus=[LabGpu.of(n, PCI[n], "a100-40gb", device_id=0x20F1) for n in range(gpus)])  # fmt: skip
         for gpu in machine.gpus:
             gpu.active, gpu.mig_current = "sharedDirect", mig
         slots = ", ".join(f'{{pci: "{p}", board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect, '

@@ -8,7 +8,7 @@ from support.estates import ESX1, ESX2
 from support.raising import refused
 
 from vsphere_ai.errors import ConcurrentChange, Conflict
-from vsphere_ai.execution.actions.configure import MOST_ATTEMPTS, Changes
+from vsphere_ai.execution.actions.configure import MOST_ATTEMPTS, ConfigureChanges
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Facts
@@ -72,7 +72,7 @@ class Switch:
 
 def sending(switch, planned=None):
     """Return what sends; `planned` is how the switch was when the plan was made."""
-    return Changes(Context(switch, None, lambda t: (), {}, {}, planned={SWITCH: planned or switch.facts()}))
+    return ConfigureChanges(Context(switch, None, lambda t: (), {}, {}, planned={SWITCH: planned or switch.facts()}))
 
 
 def say(_line):

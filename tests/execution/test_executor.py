@@ -20,7 +20,7 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.configure import config_spec
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 
 # -- invoke
@@ -123,14 +123,14 @@ def test_a_vm_that_is_gone_is_a_conflict():
 
 
 def test_a_command_is_sent_as_it_is_with_a_deadline():
-    shell = Shells(Output(0, "done\n"))
+    shell = Shells(CommandOutput(0, "done\n"))
     argv = ("nvidia-smi", "-i", "00000000:3B:00.0", "-mig", "1")
     do(Shell(target=ESX1, summary="", argv=argv), Server({}), shell)
     assert shell.ran == [(argv, context.COMMAND_TIMEOUT, True)]
 
 
 def test_a_command_that_fails_says_what_it_said():
-    shell = Shells(Output(19, "Unable to destroy GPU instance\n\n", "In use by another client\n"))
+    shell = Shells(CommandOutput(19, "Unable to destroy GPU instance\n\n", "In use by another client\n"))
     with refused(StepFailed, "step.failed", " 19", "Unable to destroy GPU instance / In use by another client"):
         do(Shell(target=ESX1, summary="", argv=("nvidia-smi", "mig")), Server({}), shell)
 

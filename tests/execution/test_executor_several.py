@@ -9,14 +9,14 @@ from support.raising import refused
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.model.facts import Output
+from vsphere_ai.execution.actions.executor import StepExecutor
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import Invoke, Shell
-from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.planner import PlanItem
 
 LOST = OutcomeUnknown("sent, but the answer was lost")
-ITEM = Item(VM, "port_groups", (FieldChange("two vlan", None, 8),))
+ITEM = PlanItem(VM, "port_groups", (FieldChange("two vlan", None, 8),))
 
 
 def made(name, method="AddDVPortgroup_Task"):
@@ -53,7 +53,7 @@ def acting(server, again, shells=None):
     def left(_target):
         return given.pop(0) if len(given) > 1 else given[0]
 
-    return Executor(Context(server, shells or Shells(), lambda *_: (ITEM,), {}, {}, again=left))
+    return StepExecutor(Context(server, shells or Shells(), lambda *_: (ITEM,), {}, {}, again=left))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_first_of_two_is_adopted_when_only_the_second_is_left(clock, left, c
 @pytest.mark.parametrize("fault", ["DuplicateName", "AlreadyExists"])
 def test_what_is_found_made_when_it_is_sent_again_is_adopted(fault):
     server = Answers(LOST, VimFault("there is one", "", {"_typeName": fault}))
-    executor = Executor(
+    executor = StepExecutor(
         Context(
             server, Shells(), lambda *_: (ITEM,), {}, {}, again=lambda _: (TWO,) if len(server.calls) > 1 else (ONE,)
         )
@@ -99,6 +99,6 @@ def test_commands_are_told_apart_by_their_words():
         for n in ("vmnic1", "vmnic2")
     )
     for left, ran in (((second,), 1), ((first, second), 2)):
-        shells = Shells(LOST, Output(0, ""))
+        shells = Shells(LOST, CommandOutput(0, ""))
         acting(Answers(), [left], shells).do(first, print)
         assert len(shells.ran) == ran

@@ -11,14 +11,14 @@ from support.raising import refused
 
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, spelled
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.module_options import changed, merged, parsed, written
 from vsphere_ai.model.records.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.steps import HostBack, Invoke, Shell
-from vsphere_ai.planning.planner import Item
-from vsphere_ai.planning.resume import lay_over
+from vsphere_ai.planning.planner import PlanItem
+from vsphere_ai.planning.resume import overlay_pending
 
 CORE = "nmlx5_core"
 KIND = "some-kind"
@@ -26,9 +26,9 @@ KIND = "some-kind"
 
 def executor(server, **planned):
     """Deeds that know what was read when this was planned; reading back always finds something left to do."""
-    left = (Item(ESX1, KIND, ()),)
+    left = (PlanItem(ESX1, KIND, ()),)
     facts = {ESX1.ref: Facts(ESX1.ref, planned)} if planned else {}
-    return Executor(Context(server, Shells(), lambda *_: left, {}, {}, planned=facts))
+    return StepExecutor(Context(server, Shells(), lambda *_: left, {}, {}, planned=facts))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_host_that_has_not_restarted_since_is_restarted(booted, owes):
     from vsphere_ai.model.facts import About, Estate
 
     estate = Estate(About("", "", "", "", ""), {ESX1.ref: Facts(ESX1.ref, {"runtime.bootTime": booted})})
-    owed = lay_over(estate, [Pending("restart", ESX1, "2026-01-01T00:00:00Z")])
+    owed = overlay_pending(estate, [Pending("restart", ESX1, "2026-01-01T00:00:00Z")])
     steps = [s for of in owed.extra.values() for s in of]
     assert [(s.needs_reboot, s.needs_maintenance) for s in steps] == [(True, True)] * owes
 

@@ -21,14 +21,14 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution.actions import context, task_progress
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.execution.actions.executor import StepExecutor
+from vsphere_ai.model.facts import CommandOutput, Facts
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import Invoke, Reboot, Reconfigure, Shell
 from vsphere_ai.model.three_way import holds
-from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.planner import PlanItem
 
-LEFT = Item(VM, "vgpu", (FieldChange("profiles", (), ("a",)),))
+LEFT = PlanItem(VM, "vgpu", (FieldChange("profiles", (), ("a",)),))
 LOST = OutcomeUnknown("sent, but the answer was lost")
 UPGRADE = Invoke(target=VM, summary="", kinds=("vgpu",), method="UpgradeVM_Task")
 
@@ -169,7 +169,7 @@ def test_a_vcenter_that_cannot_be_asked_leaves_the_outcome_open(error, kind, cod
 def test_a_gpu_instance_is_never_made_twice(clock):
     shells = Shells(LOST)
     step = Shell(target=ESX1, summary="", kinds=("mig",), argv=("nvidia-smi", "mig", "-cgi", "9"))
-    left = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
+    left = PlanItem(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
     with pytest.raises(OutcomeUnknown):
         executor(Server({}), shells, left=lambda *_: (left,)).do(step, print)
     assert len(shells.ran) == 1
@@ -182,7 +182,7 @@ def mig(*words, gpu="00000000:3B:00.0"):
 GONE, NEXT, MADE = mig("-dci", "-gi", "3", "-ci", "0"), mig("-dgi", "-gi", "3"), mig("-cgi", "19:0,19:1", "-C")
 REST = mig("-cgi", "19:1", "-C")
 BESIDE = mig("-dgi", "-gi", "3", gpu="00000000:86:00.0")
-RAN = Output(0, "done")
+RAN = CommandOutput(0, "done")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_lost_command_about_instances_is_judged_by_what_would_have_to_be_done_
         return left
 
     shells = Shells(LOST, RAN)
-    item = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
-    acting = Executor(Context(Server({}), shells, lambda *_: (item,), {ESX1.ref: 2}, {}, again=again))
+    item = PlanItem(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
+    acting = StepExecutor(Context(Server({}), shells, lambda *_: (item,), {ESX1.ref: 2}, {}, again=again))
     if ran:
         acting.do(step, print)
         assert len(shells.ran) == ran
@@ -271,7 +271,7 @@ def stalled(server_progress, clock):
                 progress(percent)
 
     said, noticed = [], []
-    Executor(Context(Slow({}), Shells(), lambda *_: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
+    StepExecutor(Context(Slow({}), Shells(), lambda *_: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
     return said, noticed
 
 
@@ -298,7 +298,7 @@ def test_a_task_that_moves_is_not_noticed(clock):
 
 
 def planned(server, **properties):
-    return Executor(Context(server, Shells(), lambda *_: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
+    return StepExecutor(Context(server, Shells(), lambda *_: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
 
 
 DEVICES = "config.hardware.device"
@@ -369,7 +369,7 @@ def test_an_effect_that_comes_at_the_last_moment_is_not_a_conflict():
 
     server = Deferred(LOST, readings=[THEN])
     facts = {VM.ref: Facts(VM.ref, THEN)}
-    Executor(Context(server, Shells(), lambda *_: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(
+    StepExecutor(Context(server, Shells(), lambda *_: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(
         STEP, print
     )
     assert server.landed
@@ -386,7 +386,7 @@ def graphics(now):
                    planned={ESX1.ref: Facts(ESX1.ref, {"config.graphicsConfig": GRAPHICS})})  # fmt: skip
     step = Invoke(target=ESX1, summary="", path="configManager.graphicsManager", method="UpdateGraphicsConfig",
                   args={"config": WANTED})  # fmt: skip
-    Executor(means_).do(step, print)
+    StepExecutor(means_).do(step, print)
     return server.calls
 
 
@@ -424,5 +424,5 @@ def test_a_step_is_done_within_its_name():
         yield
         seen.append("end")
 
-    Executor(Context(Server({}), Shells(), lambda *_: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
+    StepExecutor(Context(Server({}), Shells(), lambda *_: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
     assert seen == ["s007", "end"]

@@ -8,7 +8,7 @@ from support.raising import refused
 
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.ssh_guard import PATHS, Access
+from vsphere_ai.execution.actions.ssh_guard import PATHS, ShellGuard
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import AsPlanned, EnterMaintenance, GpusAnswer, HostBack, Reboot, Shell, StartSsh, StopSsh
 
@@ -57,7 +57,7 @@ def world():
 @pytest.fixture
 def access(world):
     context = Context(world, None, None, gpus={}, hosts={}, notice=world.told.append, ssh_user="root")
-    return Access(context, world.start)
+    return ShellGuard(context, world.start)
 
 
 @pytest.mark.parametrize("step", [COMMAND, GPUS, SSH_REBOOT])

@@ -6,7 +6,7 @@ import pytest
 from support.acting import Server, Shells, lifecycle
 
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import instance_uuid, planned_ref
@@ -33,7 +33,7 @@ class Estate(Server):
 def test_a_vm_that_drs_moved_is_named_with_both_hosts(then, said):
     server, notices = Estate(then), []
     context = Context(server, Shells(), lambda *_: (), {}, {NEW.ref: "HostSystem:host-1"}, notice=notices.append)
-    Executor(context).do(lifecycle("power-on", NEW), lambda _line: None)
+    StepExecutor(context).do(lifecycle("power-on", NEW), lambda _line: None)
     assert [call[1] for call in server.calls] == ["PowerOnVM_Task"]
     assert len(notices) == bool(said)
     assert all(name in notices[0] for name in said)

@@ -22,11 +22,11 @@ from vsphere_ai.errors import (
 from vsphere_ai.execution.actions import context, waits
 from vsphere_ai.execution.actions.waits import describe_left
 from vsphere_ai.gpu.smi.live import GPUS
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, HostBack
-from vsphere_ai.planning.planner import Item
-from vsphere_ai.planning.scheduling.health import Found
+from vsphere_ai.planning.planner import PlanItem
+from vsphere_ai.planning.scheduling.health import HostBefore
 
 BOOT = "2026-01-01T00:00:00+00:00"
 BOOTED = "2026-01-01T00:10:00+00:00"
@@ -46,7 +46,7 @@ READY = {"runtime.bootTime": BOOT, "runtime.inMaintenanceMode": True}
 
 
 def test_a_reboot_over_ssh_is_one_that_needs_maintenance_mode():
-    shell = Shells(Output(0, ""))
+    shell = Shells(CommandOutput(0, ""))
     do(lifecycle("reboot", via="ssh"), Server(READY), shell)
     ((argv, _, changes),) = shell.ran
     assert argv[:4] == ("esxcli", "system", "shutdown", "reboot")
@@ -60,7 +60,7 @@ def test_a_reboot_through_vcenter_does_not_force():
 
 
 def test_a_host_that_left_maintenance_is_not_rebooted():
-    shell = Shells(Output(0, ""))
+    shell = Shells(CommandOutput(0, ""))
     with refused(Conflict, "object.changed"):
         do(lifecycle("reboot", via="ssh"), Server({**READY, "runtime.inMaintenanceMode": False}), shell)
     assert shell.ran == []
@@ -72,14 +72,14 @@ def test_a_lost_answer_to_a_reboot_is_left_to_the_boot_time():
 
 def test_a_refused_reboot_says_why():
     with refused(StepFailed, "step.failed", "Host is not in maintenance mode"):
-        do(lifecycle("reboot", via="ssh"), Server(READY), Shells(Output(1, "Host is not in maintenance mode")))
+        do(lifecycle("reboot", via="ssh"), Server(READY), Shells(CommandOutput(1, "Host is not in maintenance mode")))
 
 
 def back(clock, *readings, limit=60):
     """Reboot, then wait with these readings; return what was said."""
     server = Server(READY, READY, *({"runtime.connectionState": s, **({"runtime.bootTime": b} if b else {})}
                              for s, b in readings))  # fmt: skip
-    acting, said = executor(server, Shells(Output(0, ""))), []
+    acting, said = executor(server, Shells(CommandOutput(0, ""))), []
     assert acting.before(lifecycle("reboot", via="ssh")) == BOOT
     acting.do(lifecycle("reboot", via="ssh"), said.append)
     acting.do(HostBack(target=ESX1, summary="", timeout=limit), said.append)
@@ -189,7 +189,7 @@ def test_gpus_answer_when_nvidia_smi_lists_every_one(clock):
 @pytest.mark.parametrize(
     "shell",
     [
-        Shells(Output(9, "NVIDIA-SMI has failed\n"), LISTED),
+        Shells(CommandOutput(9, "NVIDIA-SMI has failed\n"), LISTED),
         Shells(Unreachable("no route"), LISTED),
         Shells(LISTED, refuse=[Unreachable("refused")]),
     ],
@@ -201,7 +201,7 @@ def test_gpus_are_asked_again_until_they_answer(clock, shell):
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_gpus_have_to_answer_in_the_mig_mode_they_were_in(clock, mode):
     step = GpusAnswer(target=ESX1, summary="", timeout=300)
-    found = {ESX1.ref: Found(ESX1, 2, mig={PCI[0]: mode, "0000:ff:00.0": "disabled"})}
+    found = {ESX1.ref: HostBefore(ESX1, 2, mig={PCI[0]: mode, "0000:ff:00.0": "disabled"})}
     if mode == "enabled":
         assert do(step, Server({}), Shells(LISTED), gpus=2, found=found) == []
         return
@@ -286,7 +286,7 @@ def test_a_vm_that_runs_already_is_not_powered_on_again():
 
 # -- reading back
 
-ITEM = Item(VM, "vgpu", (FieldChange("profiles", ("a",), ("b", "b")), FieldChange("uvm", False, True)))
+ITEM = PlanItem(VM, "vgpu", (FieldChange("profiles", ("a",), ("b", "b")), FieldChange("uvm", False, True)))
 
 
 def as_planned(answers, target=VM):
@@ -313,7 +313,7 @@ def test_what_is_left_after_the_deadline_is_not_verified(clock, target, limit):
 
 
 def test_a_state_that_is_lost_without_a_changed_field_is_described():
-    assert describe_left((Item(ESX1, "mig", (), recreate=True),)) == "a state that has to be made again"
+    assert describe_left((PlanItem(ESX1, "mig", (), recreate=True),)) == "a state that has to be made again"
 
 
 def test_the_host_of_a_vm_is_the_planned_one():

@@ -10,9 +10,9 @@ from support.judging import judge
 from vsphere_ai.connect.probing import Prober
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import COALESCE, DCB, MOST, RINGS, Coalesce, Dcb, Rings, coalescing_in
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.steps import Probe
-from vsphere_ai.resources.nics import HostNics, Nic
+from vsphere_ai.resources.nics import HostNics, NicSettings
 
 # the columns of ESXi; a driver without the setting says N/A
 LISTING = """\
@@ -25,7 +25,7 @@ vmnic5  8                N/A                8                N/A                
 # constructed from the reference of esxcli; users publish the two lines that count
 BLOCK = "   RX: 1024\n   RX Mini: 0\n   RX Jumbo: 0\n   TX: 512\n"
 LARGEST = "   Max RX: 8192\n   Max RX Mini: 0\n   Max RX Jumbo: 0\n   Max TX: 4096\n"
-UNSUPPORTED = Output(1, "Unable to complete Sysinfo operation.\n: Sysinfo error: Not supported\n")
+UNSUPPORTED = CommandOutput(1, "Unable to complete Sysinfo operation.\n: Sysinfo error: Not supported\n")
 STOPPED = ProbeFailure("ssh.stopped", "SSH is stopped")
 # constructed: what VMware's documentation shows of it, and a part below that has labels of the same name
 STATUS = """\
@@ -50,7 +50,7 @@ def pnic(name, rdma=True):
 def esx(rings=BLOCK, most=LARGEST, listing=LISTING):
     facts = host(ESX1, config__network__pnic=(pnic("vmnic0", rdma=False), pnic("vmnic4"), pnic("vmnic5")))
     answers = {f"{RINGS.name}:vmnic4": rings, f"{MOST.name}:vmnic4": most, COALESCE.name: listing}
-    probes = {n: Output(0, a) if isinstance(a, str) else a for n, a in answers.items() if a is not None}
+    probes = {n: CommandOutput(0, a) if isinstance(a, str) else a for n, a in answers.items() if a is not None}
     return Facts(facts.ref, facts.properties, {}, {**facts.probes, **probes})
 
 
@@ -79,16 +79,17 @@ def test_listings_are_read():
 )
 def test_dcb_is_read(text, dcb):
     assert (
-        nic_settings.dcb(Facts("HostSystem:host-1", {}, {}, {f"{DCB.name}:vmnic4": Output(0, text)}), "vmnic4") == dcb
+        nic_settings.dcb(Facts("HostSystem:host-1", {}, {}, {f"{DCB.name}:vmnic4": CommandOutput(0, text)}), "vmnic4")
+        == dcb
     )
 
 
 def test_what_is_there_is_observed_and_forgotten_by_a_restart():
     seen = view(estate(esx()))
     state = seen.state(ESX1.ref, "nics")
-    assert state.nics["vmnic4"] == Nic(speed="auto", rings=Rings(rx=1024, tx=512), coalesce=HERE)
-    assert state.nics["vmnic0"] == Nic(speed="auto")
-    assert state.project(ESX1, seen, "reboot").state.nics["vmnic4"] == Nic(speed="auto")
+    assert state.nics["vmnic4"] == NicSettings(speed="auto", rings=Rings(rx=1024, tx=512), coalesce=HERE)
+    assert state.nics["vmnic0"] == NicSettings(speed="auto")
+    assert state.project(ESX1, seen, "reboot").state.nics["vmnic4"] == NicSettings(speed="auto")
     assert not judge(state.export(ESX1, seen, "playbook").state, ESX1, seen.estate).fields
 
 
@@ -170,7 +171,7 @@ def test_a_probe_of_each_rdma_nic_asks_those_only():
 
         def run(self, argv, deadline):
             asked.append(argv)
-            return Output(0, argv[-1])
+            return CommandOutput(0, argv[-1])
 
     running = {"config.service.service": ({"key": "TSM-SSH", "running": True},), "runtime.connectionState": "connected"}
     nics = (pnic("vmnic0", rdma=False), pnic("vmnic4"), pnic("vmnic5; reboot"))

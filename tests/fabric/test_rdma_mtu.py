@@ -7,7 +7,7 @@ from support.estates import ESX1
 from support.fabrics import fabric, machine, port_group, switch
 
 from vsphere_ai.fabric.host import mtu_link, rdma_mtu_over
-from vsphere_ai.fabric.route import Route
+from vsphere_ai.fabric.route import FabricRoute
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,9 @@ def test_the_trace_prints_it_and_says_what_would_fit(ethernet, uses, verdict, sa
     estate = fabric(machine(ESX1), switch(config__maxMtu=ethernet))
     device = {"device": "vmrdma0", "connectionInfo": {"mtu": uses}}
     group = port_group("dvportgroup-1", "dvpg-rdma")
-    route = Route(group, estate[ESX1.ref], switch=estate[group.get("config.distributedVirtualSwitch")], device=device)
+    route = FabricRoute(
+        group, estate[ESX1.ref], switch=estate[group.get("config.distributedVirtualSwitch")], device=device
+    )
     link = mtu_link(estate, ESX1, route)
     assert f"vmrdma0 {uses or '?'}" in link.seen
     assert (link.verdict, link.rule if verdict == "note" else "host.rdma-mtu") == (verdict, "host.rdma-mtu")

@@ -14,7 +14,7 @@ from vsphere_ai.errors import Denied, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.fleet.address import Address, context, loopback, parse_address, security
 from vsphere_ai.fleet.certificates import TlsFiles
 from vsphere_ai.fleet.place import PlaceRequest, open_place
-from vsphere_ai.fleet.rpc import Caller, Listener
+from vsphere_ai.fleet.rpc import Caller, WorkerListener
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_only_certificates_of_the_fleet_are_answered(issued):
         return {"run": values["run"]}, blob
 
     own, other = (security(ADDRESS, issued(each, name)) for each, name in ((authority, "own"), (trustme.CA(), "other")))
-    with Listener("127.0.0.1", 0, context(own, "client", listens=True), answer) as listener:
+    with WorkerListener("127.0.0.1", 0, context(own, "client", listens=True), answer) as listener:
 
         def ask(tls):
             with contextlib.closing(Caller(listener.server_address, listener.token, tls)) as caller:
@@ -177,7 +177,7 @@ def test_errors_of_the_other_side_keep_their_code_and_rule(issued):
 
     own = security(ADDRESS, issued(trustme.CA(), "own"))
     tls = context(own, "worker", listens=False)
-    with Listener("127.0.0.1", 0, context(own, "client", listens=True), answer) as listener:
+    with WorkerListener("127.0.0.1", 0, context(own, "client", listens=True), answer) as listener:
         with pytest.raises(VsphereAiError, match="no") as error:
             Caller(listener.server_address, listener.token, tls).call("acquire", {})
         assert (error.value.exit_code, error.value.rule, error.value.remedy) == (4, "fleet.session", "ask")

@@ -14,9 +14,9 @@ from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import Address, context, security
 from vsphere_ai.fleet.certificates import TlsFiles
 from vsphere_ai.fleet.coordinator import Coordinator
-from vsphere_ai.fleet.holder import Holder
-from vsphere_ai.fleet.lease import Held, Terms, clock
-from vsphere_ai.fleet.rpc import Caller, Listener
+from vsphere_ai.fleet.holder import LeaseHolder
+from vsphere_ai.fleet.lease import LeaseTimings, WorkerLease, clock
+from vsphere_ai.fleet.rpc import Caller, WorkerListener
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.shard import Shard, outcome_of
 from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
@@ -27,7 +27,7 @@ from vsphere_ai.runs import lease_record as fleet_record
 
 RUN = "20261124-120000-0001"
 SHARD = Shard("20261124-120000-ffff", "berlin", RUN, {"steps": [1]})
-TERMS = Terms(lease=0.4, margin=0.1)
+TERMS = LeaseTimings(lease=0.4, margin=0.1)
 STEP = Invoke(target=Target("host", "esx01", "HostSystem:1"), summary="start NTP", method="StartService")
 
 
@@ -40,7 +40,7 @@ class Fleet:
         listens, self.tls = (context(settings, "worker", listens=each) for each in (True, False))
         self.stop = FleetStop()
         self.coordinator = Coordinator([SHARD], TERMS, self.stop, budget)
-        self.listener = Listener("127.0.0.1", 0, listens, self.coordinator.answer)
+        self.listener = WorkerListener("127.0.0.1", 0, listens, self.coordinator.answer)
 
     def caller(self, token=""):
         return Caller(self.listener.server_address, token or self.listener.token, self.tls)
@@ -50,7 +50,7 @@ class Fleet:
 
     def holder(self, stop=lambda _number, _why="": None):
         asked = clock()
-        return Holder(self.caller(), RUN, self.acquire()["epoch"], Held(TERMS, asked), stop)
+        return LeaseHolder(self.caller(), RUN, self.acquire()["epoch"], WorkerLease(TERMS, asked), stop)
 
     def close(self):
         self.listener.__exit__()

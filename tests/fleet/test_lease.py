@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.fleet.lease import LEASE, Held, Lease, Terms, terms
+from vsphere_ai.fleet.lease import LEASE, CoordinatorLease, LeaseTimings, WorkerLease, terms
 
-TERMS = Terms(lease=8.0, margin=1.0)
+TERMS = LeaseTimings(lease=8.0, margin=1.0)
 SECONDS = st.sampled_from([0.0, 0.25, 1.0, 3.5, 4.0, 8.0, 9.0, 9.25, 20.0])
 SHORT = st.sampled_from([0.0, 0.0, 0.25, 1.0, 3.0])
 WORKERS = st.integers(0, 2)
@@ -34,7 +34,7 @@ class Worker:
     offset: float
     rate: float
     epoch: int = 0
-    held: Held | None = None
+    held: WorkerLease | None = None
     sent: list[Message] = field(default_factory=list)
 
     def now(self, true):
@@ -46,7 +46,7 @@ class Leases(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.now, self.lease = 0.0, Lease(TERMS)
+        self.now, self.lease = 0.0, CoordinatorLease(TERMS)
         self.workers = [Worker(0, 1), Worker(1000, 1.01), Worker(-50, 0.99)]
         self.coordinators = 1
 
@@ -87,7 +87,7 @@ class Leases(RuleBasedStateMachine):
             return
         if not message.epoch and message.answer:
             if message.answer > worker.epoch:
-                worker.epoch, worker.held = message.answer, Held(TERMS, message.asked)
+                worker.epoch, worker.held = message.answer, WorkerLease(TERMS, message.asked)
         elif message.epoch == worker.epoch and worker.held:
             if message.answer:
                 worker.held.renewed(message.asked)
@@ -114,7 +114,7 @@ class Leases(RuleBasedStateMachine):
     def coordinator_starts_anew(self):
         """It knows the epoch and that someone has it; not when that one has renewed it."""
         held = self.lease.until is not None
-        self.lease = Lease(TERMS, self.lease.epoch, self.now + TERMS.lease if held else None)
+        self.lease = CoordinatorLease(TERMS, self.lease.epoch, self.now + TERMS.lease if held else None)
 
     @invariant()
     def one_may_send(self):
@@ -128,7 +128,7 @@ TestLeases.settings = settings(max_examples=200, stateful_step_count=60, deadlin
 
 
 def test_a_worker_stops_before_another_may_begin_and_waits_for_no_answer_after_that():
-    held = Held(TERMS, 100.0)
+    held = WorkerLease(TERMS, 100.0)
     assert held.may_send(103.9)
     assert not held.may_send(104.0)
     assert not held.over(104.0), "a renewal may still come"
@@ -140,7 +140,7 @@ def test_a_worker_stops_before_another_may_begin_and_waits_for_no_answer_after_t
 
 
 def test_a_late_renewal_counts_where_no_other_came_between():
-    lease = Lease(TERMS)
+    lease = CoordinatorLease(TERMS)
     first = lease.grant(0.0)
     assert lease.wait(8.9) > 0
     assert not lease.wait(9.0)
@@ -155,7 +155,7 @@ def test_a_late_renewal_counts_where_no_other_came_between():
 
 
 def test_times_come_from_the_environment(monkeypatch):
-    assert terms() == Terms()
+    assert terms() == LeaseTimings()
     monkeypatch.setenv(LEASE, "12.5")
     assert terms().lease == 12.5
     for wrong in ("soon", "0", "-3", "nan", "inf"):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.mig.fragmentation import fragmentation
-from vsphere_ai.gpu.mig.search import Instance, Placed, allowed, placed_layouts
+from vsphere_ai.gpu.mig.search import Instance, ProfilePlace, allowed, placed_layouts
 
 A100 = board("a100-40gb")
 LAYOUTS = [tuple(s.instance for s in layout) for layout in placed_layouts(A100, A100.profiles)]
@@ -97,4 +97,4 @@ def test_stranded_slices_are_those_no_profile_covers(layout):
                 slices = set(range(start, start + profile.memory_slices))
                 covered |= slices if not slices & taken else set()
     assert set(found.stranded) == set(range(8)) - taken - covered
-    assert Placed(A100.profile("7g.40gb"), 0).mask == 0b11111111
+    assert ProfilePlace(A100.profile("7g.40gb"), 0).mask == 0b11111111

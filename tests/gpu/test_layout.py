@@ -11,21 +11,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_transcripts import FOLDER, calls
 
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.mig.layout import Item, LayoutError, parse, parse_item
+from vsphere_ai.gpu.mig.layout import LayoutError, LayoutItem, parse, parse_item
 
 
 @pytest.mark.parametrize(
     ("token", "item"),
     [
-        ("3g.20gb", Item("3g.20gb")),
-        ("MIG 3g.20gb", Item("3g.20gb")),
-        ("MIG 3g.20gb:4", Item("3g.20gb", 4)),
-        ("1g.5gb+me:2", Item("1g.5gb+me", 2)),
-        ("1g.24gb-me", Item("1g.24gb-me")),
-        ("2g.48gb+me.all:6", Item("2g.48gb+me.all", 6)),
-        (9, Item("9")),
-        ("0:0", Item("0", 0)),
-        (" 9:4 ", Item("9", 4)),
+        ("3g.20gb", LayoutItem("3g.20gb")),
+        ("MIG 3g.20gb", LayoutItem("3g.20gb")),
+        ("MIG 3g.20gb:4", LayoutItem("3g.20gb", 4)),
+        ("1g.5gb+me:2", LayoutItem("1g.5gb+me", 2)),
+        ("1g.24gb-me", LayoutItem("1g.24gb-me")),
+        ("2g.48gb+me.all:6", LayoutItem("2g.48gb+me.all", 6)),
+        (9, LayoutItem("9")),
+        ("0:0", LayoutItem("0", 0)),
+        (" 9:4 ", LayoutItem("9", 4)),
     ],
 )
 def test_tokens(token, item):
@@ -93,11 +93,14 @@ def test_nvidia_smi_agrees_with_every_token_we_take():
     ],
 )
 def test_lists_and_pasted_commands(text):
-    assert parse(text) == (Item("19"), Item("14"), Item("9"))
+    assert parse(text) == (LayoutItem("19"), LayoutItem("14"), LayoutItem("9"))
 
 
 def test_a_name_with_a_blank_in_an_unquoted_command():
-    assert parse("nvidia-smi mig -i 0 -cgi MIG 3g.20gb,2g.10gb:0 -C") == (Item("3g.20gb"), Item("2g.10gb", 0))
+    assert parse("nvidia-smi mig -i 0 -cgi MIG 3g.20gb,2g.10gb:0 -C") == (
+        LayoutItem("3g.20gb"),
+        LayoutItem("2g.10gb", 0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_lists_that_are_no_layout(text, said):
 @settings(deadline=None, derandomize=True)
 @given(st.from_regex(r"([1-7]g\.[1-9][0-9]?gb(\+me)?|[1-9][0-9]?)", fullmatch=True), st.none() | st.integers(0, 99))
 def test_an_item_reads_as_it_is_written(profile, start):
-    item = Item(profile, start)
+    item = LayoutItem(profile, start)
     assert parse(str(item)) == (item,)
 
 

@@ -16,7 +16,7 @@ from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.smi.live import GPUS, PLACEMENTS, PROFILES
 from vsphere_ai.gpu.vgpus import listed_board, vgpu
 from vsphere_ai.gpu.vgpus.listed_board import ListedBoard, boards_as_listed
-from vsphere_ai.model.facts import Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, ProbeFailure
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -24,7 +24,7 @@ from gpu_transcripts import FILES, calls
 
 FIRST, SECOND = PCI
 BOTH_ON = dict.fromkeys(PCI, ON)
-NOTHING = Output(6, "No MIG-enabled devices found.\n")
+NOTHING = CommandOutput(6, "No MIG-enabled devices found.\n")
 
 
 def first(path, option):
@@ -35,7 +35,7 @@ def first(path, option):
 
 def listing(path):
     return {
-        probe.name: Output(found.status, found.stdout)
+        probe.name: CommandOutput(found.status, found.stdout)
         for probe, option in ((PROFILES, "-lgip"), (PLACEMENTS, "-lgipp"))
         if (found := first(path, option)) is not None
     }
@@ -60,7 +60,7 @@ def board_as_listed(facts, pci, table):
 
 def changed(lists, old, new):
     assert any(old in o.stdout for o in lists.values())
-    return {name: Output(0, o.stdout.replace(old, new)) for name, o in lists.items()}
+    return {name: CommandOutput(0, o.stdout.replace(old, new)) for name, o in lists.items()}
 
 
 SESSIONS = [
@@ -130,21 +130,21 @@ def test_a_gpu_nvidia_smi_does_not_show_is_as_documented():
 
 @pytest.mark.parametrize("probe", [GPUS])
 def test_a_state_that_cannot_be_read_is_somebody_elses_to_tell(probe):
-    facts = host(ESX1, probes={**smi(BOTH_ON), **A100_550, probe.name: Output(9, "failed")})
+    facts = host(ESX1, probes={**smi(BOTH_ON), **A100_550, probe.name: CommandOutput(9, "failed")})
     table = board_of_device(A100)
     assert boards_as_listed(facts) == {pci: ListedBoard(table, table) for pci in PCI}
 
 
 @pytest.mark.parametrize("probe", [PROFILES, PLACEMENTS])
 def test_a_listing_that_cannot_be_read_is_told_with_its_text(probe):
-    found = boards_as_listed(seen({**A100_550, probe.name: Output(0, "a brand new\nformat\n")}))
+    found = boards_as_listed(seen({**A100_550, probe.name: CommandOutput(0, "a brand new\nformat\n")}))
     (line,) = found[FIRST].disagreements
     assert "a brand new / format" in line
     assert found[FIRST].board is board_of_device(A100)
 
 
 def test_a_gpu_without_mig_is_not_bothered_with_listings():
-    found = boards_as_listed(seen({PROFILES.name: Output(0, "new")}, device=0x1EB8))
+    found = boards_as_listed(seen({PROFILES.name: CommandOutput(0, "new")}, device=0x1EB8))
     assert found[FIRST].disagreements == ()
 
 
@@ -193,7 +193,7 @@ def test_an_unknown_board_becomes_usable_once_the_host_lists_it():
 
 def test_memory_nobody_knows_is_none_at_all():
     probes = {**smi(BOTH_ON), **A100_550}
-    probes[GPUS.name] = Output(0, probes[GPUS.name].stdout.replace("40960", "[N/A]"))
+    probes[GPUS.name] = CommandOutput(0, probes[GPUS.name].stdout.replace("40960", "[N/A]"))
     mine, _ = board_as_listed(host(ESX1, device=0x7777, probes=probes), FIRST, None)
     assert mine.memory_gb == 0
 
@@ -250,7 +250,7 @@ def test_a_board_that_lists_what_is_documented_never_disagrees(table):
         f"GPU 0 Profile ID {p.id} Placements: {{{','.join(map(str, p.starts))}}}:{p.memory_slices}\n"
         for p in table.profiles
     )
-    lists = {PROFILES.name: Output(0, f"+--+\n|==|\n{rows}+--+\n"), PLACEMENTS.name: Output(0, places)}
+    lists = {PROFILES.name: CommandOutput(0, f"+--+\n|==|\n{rows}+--+\n"), PLACEMENTS.name: CommandOutput(0, places)}
     mine, said = board_as_listed(seen(lists, device=table.device_ids[0], driver="999.1"), FIRST, table)
     assert said == ()
     assert {p.name for p in mine.profiles} == {p.name for p in table.profiles}
@@ -262,14 +262,14 @@ def test_a_board_that_lists_what_is_documented_never_disagrees(table):
 
 PRO_5000 = 0x2BB3
 PRO_5000_LISTS = {
-    PROFILES.name: Output(
+    PROFILES.name: CommandOutput(
         0,
         "+--+\n|==|\n"
         "| 0 MIG 1g.12gb 14 4/4 11.62 No 24 1 1 |\n| 1 1 0 |\n"
         "| 0 MIG 2g.24gb 5 2/2 23.50 No 48 1 1 |\n| 2 1 0 |\n"
         "| 0 MIG 4g.48gb 0 1/1 47.38 No 110 3 3 |\n| 4 1 1 |\n+--+\n",
     ),
-    PLACEMENTS.name: Output(
+    PLACEMENTS.name: CommandOutput(
         0,
         "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 5 Placements: {0,6}:6\n"
         "GPU 0 Profile ID 0 Placement : {0}:12\n",

@@ -15,7 +15,7 @@ from vsphere_ai.gpu.smi.listings import (
     parse_instances,
     parse_profiles,
 )
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 
 FIRST, SECOND = PCI
 CUT = [(0, "3g.20gb", 9, 2, "4:4"), (1, "1g.5gb", 19, 7, "0:1"), (0, "1g.5gb", 19, 8, "1:1")]
@@ -40,13 +40,13 @@ def changed(probe, *edits):
     for old, new in edits:
         assert old in text
         text = text.replace(old, new, 1)
-    return {**probes, probe.name: Output(0, text)}
+    return {**probes, probe.name: CommandOutput(0, text)}
 
 
 def with_profiles(free):
     row = f"|   0  MIG 3g.20gb        9     {free}/2        19.50      No     42     2     0   |\n"
     more = "|                                                          3     0     0   |\n"
-    return {**both(), live.PROFILES.name: Output(0, f"| GPU instance profiles: |\n|====|\n{row}{more}+---+\n")}
+    return {**both(), live.PROFILES.name: CommandOutput(0, f"| GPU instance profiles: |\n|====|\n{row}{more}+---+\n")}
 
 
 def test_what_agrees_is_read():

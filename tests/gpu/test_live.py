@@ -9,7 +9,7 @@ from vsphere_ai.gpu.devices import boards_of, nvidia_gpus
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 
 FIRST, SECOND = PCI
 BOTH_ON = dict.fromkeys(PCI, ON)
@@ -27,7 +27,7 @@ def test_instances_by_gpu_and_start():
 @pytest.mark.parametrize("probe", [live.INSTANCES, live.COMPUTE])
 def test_an_instance_of_a_gpu_nobody_lists_is_no_guess(probe):
     probes = smi(BOTH_ON, CUT)
-    probes[probe.name] = Output(0, probes[probe.name].stdout.replace("|  1  ", "|  5  "))
+    probes[probe.name] = CommandOutput(0, probes[probe.name].stdout.replace("|  1  ", "|  5  "))
     with refused(UnreadableOutput, "host.unhealthy", "GPU 5"):
         live.live(host(ESX1, probes=probes))
     assert live.readable(host(ESX1, probes=probes)).gpus == ()
@@ -81,7 +81,7 @@ def test_which_devices_are_gpus():
         (smi(dict.fromkeys(PCI, ON)), ""),
         ({}, "esx01 was not asked over SSH"),
         ({live.GPUS.name: ProbeFailure("ssh.stopped", "SSH is stopped")}, "SSH is stopped"),
-        ({**smi(dict.fromkeys(PCI, ON)), live.GPUS.name: Output(0, "something\nnew")}, "something / new"),
+        ({**smi(dict.fromkeys(PCI, ON)), live.GPUS.name: CommandOutput(0, "something\nnew")}, "something / new"),
     ],
 )
 def test_why_it_is_not_known_what_stands_there(probes, why):

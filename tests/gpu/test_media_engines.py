@@ -13,7 +13,7 @@ from vsphere_ai.gpu.mig.layout import parse
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.gpu.mig.search import Instance, placed_layouts
 from vsphere_ai.gpu.vgpus.ondemand import claim, mig_state
-from vsphere_ai.lab.hardware.gpu import Gpu, Nvml, NvmlError
+from vsphere_ai.lab.hardware.gpu import LabGpu, Nvml, NvmlError
 
 PRO = board("rtx-pro-6000-blackwell")
 
@@ -38,7 +38,7 @@ def brute_force():
 
 
 def lab_gpu():
-    gpu = Gpu.of(0, "0000:3b:00.0", PRO.key)
+    gpu = LabGpu.of(0, "0000:3b:00.0", PRO.key)
     gpu.driver, gpu.mig_current = "580.65.05", True
     return gpu
 

@@ -4,11 +4,11 @@ from collections import Counter
 import pytest
 
 from vsphere_ai.gpu.catalog import UnknownProfile, board, boards
-from vsphere_ai.gpu.mig.search import Instance, Wanted, allowed, arrangements
+from vsphere_ai.gpu.mig.search import Instance, WantedInstance, allowed, arrangements
 from vsphere_ai.gpu.vgpus import ondemand
 from vsphere_ai.gpu.vgpus.ondemand import MigState, best_order, claim, default_starts, mig_state, unreachable
 from vsphere_ai.lab.hardware import boards as lab_boards
-from vsphere_ai.lab.hardware.gpu import Gpu, NvmlError
+from vsphere_ai.lab.hardware.gpu import LabGpu, NvmlError
 
 A100 = board("a100-40gb")
 DIVISIBLE = [b for b in boards() if b.profiles]
@@ -38,7 +38,7 @@ def every_multiset(of):
 def some_order(driver, key, names, dead=None):
     """Whether the lab's driver creates all of these in some order."""
     dead = {} if dead is None else dead
-    gpu = Gpu.of(0, "0000:3b:00.0", key)
+    gpu = LabGpu.of(0, "0000:3b:00.0", key)
     gpu.driver, gpu.mig_current = driver, True
 
     def search(left):
@@ -145,7 +145,7 @@ def test_three_base_multisets_need_the_right_order_and_seven_with_double_memory_
     base = [p for p in A100.profiles if not p.media and p.name != "1g.10gb"]
     doubles = [p for p in A100.profiles if not p.media]
     no_media = [n for n in every_multiset(A100) if not any("+me" in name for name in n)]
-    fits = [n for n in no_media if next(arrangements([Wanted(A100.profile(x)) for x in n]), None) is not None]
+    fits = [n for n in no_media if next(arrangements([WantedInstance(A100.profile(x)) for x in n]), None) is not None]
     some_fail = [
         n for n in fits
         if all(A100.profile(x) in base for x in n)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from vsphere_ai.errors import InputError
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.gpu.mig import parted
-from vsphere_ai.gpu.mig.layout import Item
-from vsphere_ai.gpu.mig.parted import Entry, entry_for, together, write
-from vsphere_ai.language.yaml_files.document import Faults, parse
+from vsphere_ai.gpu.mig.layout import LayoutItem
+from vsphere_ai.gpu.mig.parted import PartedEntry, entry_for, together, write
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse
 
 
 def read(text):
     """Read a text as the command does: every fault with its place."""
-    faults = Faults()
+    faults = FaultCollector()
     document = parse(text, "parted.yml", faults)
     configs = parted.read(document.data, lambda *given: document.refuse(faults, *given))
     faults.raise_any()
@@ -61,12 +61,12 @@ ONE = "version: v1\nmig-configs:\n  c:\n    - {devices: all, mig-enabled: true, 
 def test_the_example_of_the_project():
     found = read(EXAMPLE)
     assert list(found) == ["all-disabled", "all-enabled", "all-balanced", "custom"]
-    assert found["all-disabled"] == (Entry(False),)
-    assert found["all-enabled"] == (Entry(True),)
-    balanced = (Item("1g.5gb"), Item("1g.5gb"), Item("2g.10gb"), Item("3g.20gb"))
-    assert found["all-balanced"][0] == Entry(True, balanced, None, (0x20B0, 0x20F1))
-    assert found["all-balanced"][1] == Entry(True, (Item("1g.10gb+me"),), None, (0x20B2,))
-    assert found["custom"] == (Entry(False, (), (0, 1)), Entry(True, (Item("7g.40gb"),), (2,)))
+    assert found["all-disabled"] == (PartedEntry(False),)
+    assert found["all-enabled"] == (PartedEntry(True),)
+    balanced = (LayoutItem("1g.5gb"), LayoutItem("1g.5gb"), LayoutItem("2g.10gb"), LayoutItem("3g.20gb"))
+    assert found["all-balanced"][0] == PartedEntry(True, balanced, None, (0x20B0, 0x20F1))
+    assert found["all-balanced"][1] == PartedEntry(True, (LayoutItem("1g.10gb+me"),), None, (0x20B2,))
+    assert found["custom"] == (PartedEntry(False, (), (0, 1)), PartedEntry(True, (LayoutItem("7g.40gb"),), (2,)))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_which_entry_counts_for_a_gpu(config, index, ids, at):
 
 
 def test_the_last_entry_that_speaks_of_a_gpu_counts():
-    entries = (Entry(True), Entry(False, (), (1,)))
+    entries = (PartedEntry(True), PartedEntry(False, (), (1,)))
     assert entry_for(entries, 1, ()) is entries[1]
     assert entry_for(entries, 0, ()) is entries[0]
 
@@ -152,18 +152,24 @@ def test_all_faults_are_told_at_once():
 
 
 def test_gpus_that_are_alike_become_one_entry():
-    whole, cut = Entry(True, (Item("7g.40gb"),)), Entry(True, (Item("1g.5gb"), Item("3g.20gb")))
+    whole, cut = (
+        PartedEntry(True, (LayoutItem("7g.40gb"),)),
+        PartedEntry(True, (LayoutItem("1g.5gb"), LayoutItem("3g.20gb"))),
+    )
     assert together({0: whole, 1: whole}) == (whole,)
-    assert together({0: whole, 1: cut, 2: whole}) == (Entry(True, whole.wanted, (0, 2)), Entry(True, cut.wanted, (1,)))
-    assert together({1: whole}) == (Entry(True, whole.wanted, (1,)),), "GPU 0 has no MIG: all would be wrong"
-    turned = Entry(True, tuple(reversed(cut.wanted)))
+    assert together({0: whole, 1: cut, 2: whole}) == (
+        PartedEntry(True, whole.wanted, (0, 2)),
+        PartedEntry(True, cut.wanted, (1,)),
+    )
+    assert together({1: whole}) == (PartedEntry(True, whole.wanted, (1,)),), "GPU 0 has no MIG: all would be wrong"
+    turned = PartedEntry(True, tuple(reversed(cut.wanted)))
     assert together({0: cut, 1: turned}) == (cut,)
 
 
 def test_what_is_written():
-    cut = Entry(True, (Item("3g.20gb"), Item("1g.5gb"), Item("1g.5gb")), (0,))
-    everywhere = Entry(True, (), None, (0x20B0, 0x20F1))
-    text = write({"node-1": (cut, Entry(False, (), (1,))), "all on": (everywhere,)})
+    cut = PartedEntry(True, (LayoutItem("3g.20gb"), LayoutItem("1g.5gb"), LayoutItem("1g.5gb")), (0,))
+    everywhere = PartedEntry(True, (), None, (0x20B0, 0x20F1))
+    text = write({"node-1": (cut, PartedEntry(False, (), (1,))), "all on": (everywhere,)})
     assert text == (
         "version: v1\n"
         "mig-configs:\n"
@@ -183,7 +189,7 @@ def test_what_is_written():
 
 profiles = st.sampled_from(sorted({p.name for b in boards() for p in b.profiles}))
 entries = st.builds(
-    lambda wanted, devices, ids: Entry(True, tuple(Item(p) for p in sorted(wanted)), devices, ids),
+    lambda wanted, devices, ids: PartedEntry(True, tuple(LayoutItem(p) for p in sorted(wanted)), devices, ids),
     st.lists(profiles, max_size=7),
     st.none() | st.lists(st.integers(0, 15), min_size=1, max_size=3).map(tuple),
     st.lists(st.integers(0, 0xFFFF), max_size=2).map(tuple),
@@ -202,7 +208,7 @@ def test_what_is_written_reads_the_same(configs):
 
 @pytest.mark.parametrize("name", ["yes", "null", "True", "1", "a: b", "#x", "-", '"', "\\"])
 def test_odd_names_are_quoted(name):
-    assert list(read(write({name: (Entry(False),)}))) == [name]
+    assert list(read(write({name: (PartedEntry(False),)}))) == [name]
 
 
 SUBSYSTEMS = """version: v1

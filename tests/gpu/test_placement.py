@@ -10,7 +10,7 @@ import pytest
 
 from vsphere_ai.gpu.catalog import UnknownProfile, board, boards
 from vsphere_ai.gpu.mig.advice import nearest, pool
-from vsphere_ai.gpu.mig.layout import Item, parse
+from vsphere_ai.gpu.mig.layout import LayoutItem, parse
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.gpu.mig.search import Instance, Transition, full_layouts, placed_layouts, plain_profiles
 
@@ -21,7 +21,7 @@ A30 = board("a30-24gb")
 def place(of, wanted, kept=(), driver_major=None):
     """Places for all of `wanted` beside instances that stay; None when there are none."""
     stay = [replace(i, in_use=True) for i in kept]
-    items = [*(Item(i.profile_name, i.start) for i in stay), *wanted]
+    items = [*(LayoutItem(i.profile_name, i.start) for i in stay), *wanted]
     found = transition(of, stay, items, driver_major=driver_major)
     return found.create if isinstance(found, Transition) else None
 
@@ -76,7 +76,7 @@ def as_set(instances):
 
 
 def items(names):
-    return [Item(n) for n in names]
+    return [LayoutItem(n) for n in names]
 
 
 def test_there_are_three_families_of_boards():
@@ -209,7 +209,7 @@ def test_every_reasonless_request_is_possible_and_the_other_way_round():
         b = dice.choice(SHAPES)
         names = [dice.choice(b.profiles).name for _ in range(dice.randint(1, 7))]
         starts = [dice.choice([None, None, None, *range(b.memory_slices)]) for _ in names]
-        wanted = [Item(n, s) for n, s in zip(names, starts, strict=True)]
+        wanted = [LayoutItem(n, s) for n, s in zip(names, starts, strict=True)]
         possible = any(
             names_of(one) == tuple(sorted(names))
             and not Counter((n, s) for n, s in zip(names, starts, strict=True) if s is not None) - Counter(one)

@@ -12,7 +12,7 @@ from support.raising import refused
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
-from vsphere_ai.model.facts import Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, ProbeFailure
 
 CAPTURED = (Path(__file__).parent / "fixtures" / "vgpu-q-t4.txt").read_text("utf-8")
 FIRST, SECOND = PCI
@@ -42,7 +42,7 @@ def answered(text, *, shown=("train-01",), gpu=FIRST, cut=CUT):
     """Return a host on which vCenter shows VMs on a GPU, with what nvidia-smi lists."""
     refs = {f"train-{n:02d}": vm(n).ref for n in range(1, 9)}
     info = tuple(gpu_info(p, "sharedDirect", vms=[refs[n] for n in shown] if p == gpu else ()) for p in PCI)
-    probes = {**smi(BOTH_ON, cut), live.RUNNING.name: Output(0, text) if isinstance(text, str) else text}
+    probes = {**smi(BOTH_ON, cut), live.RUNNING.name: CommandOutput(0, text) if isinstance(text, str) else text}
     return host(ESX1, active="sharedDirect", probes=probes, config__graphicsInfo=info)
 
 

@@ -14,11 +14,11 @@ from vsphere_ai.gpu.catalog import board_of_device, boards
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.vgpus import vgpu
 from vsphere_ai.gpu.vgpus.combinations import combinations, full_combinations
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, most, plus, step
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu, most, plus, step
 from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.boards import board_keys
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.vgpu import NoGraphicsResource, power_on, supported_types
 from vsphere_ai.lab.ledger import Ledger
 
@@ -108,12 +108,12 @@ def test_names_are_those_of_the_device(device, subsystem, names):
 
 
 def lab_host(key, device, *, mig, version="9.0.1"):
-    gpu = Gpu.of(0, "0000:3b:00.0", key, device_id=device)
+    gpu = LabGpu.of(0, "0000:3b:00.0", key, device_id=device)
     gpu.configured, gpu.mig_current, gpu.mig_pending = "sharedDirect", mig, mig
-    return Host("esx1", Ledger(), gpus=[gpu], vibs=[parts.driver_vib(DRIVER)], version=version)
+    return LabHost("esx1", Ledger(), gpus=[gpu], vibs=[parts.driver_vib(DRIVER)], version=version)
 
 
-DEVICES = [(key, device) for key in board_keys() for device in Gpu.of(0, "0000:3b:00.0", key).board.device_ids]
+DEVICES = [(key, device) for key in board_keys() for device in LabGpu.of(0, "0000:3b:00.0", key).board.device_ids]
 EVERY_NAME = sorted({f"{stem}-{ending.lower()}" for b in boards() for stem in b.vgpu_names for ending in b.types})
 
 
@@ -163,12 +163,12 @@ def test_types_that_share_an_instance_came_with_esxi_9_0_1():
 
 def test_running_vgpus_that_share_instances_leave_room_for_more():
     name = "nvidia_rtx_pro_6000_blackwell_dc-1-3q"
-    ten = tuple(Running(f"vm{n}", name) for n in range(10))
+    ten = tuple(StayingVgpu(f"vm{n}", name) for n in range(10))
     slot = GpuSlot("esx1", "0000:3b:00.0", PRO, "mig", running=ten)
     assert len(slot.present) == 2  # eight share one
     assert slot.guessed
     assert most(slot.kind, slot.state, name) == 22
-    known = tuple(Running(r.vm, name, 3 if n < 4 else 6) for n, r in enumerate(ten))
+    known = tuple(StayingVgpu(r.vm, name, 3 if n < 4 else 6) for n, r in enumerate(ten))
     there = (Instance("1g.24gb", 3), Instance("1g.24gb", 6), Instance("1g.24gb", 9))
     slot = GpuSlot("esx1", "0000:3b:00.0", PRO, "mig", running=known, instances=there)
     assert not slot.guessed

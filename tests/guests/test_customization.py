@@ -10,7 +10,7 @@ from pyVmomi import vim
 from vsphere_ai.connect.wire.plain import to_plain, to_vim
 from vsphere_ai.guests.cloud_init import Guest, User, extra_config
 from vsphere_ai.guests.customization import Card, customization_problems, linux_prep
-from vsphere_ai.guests.netplan import GuestNic, Route
+from vsphere_ai.guests.netplan import GuestNic, NetplanRoute
 from vsphere_ai.model.state import Target
 
 OLDEST = "vim.version.v7_0_2_0"
@@ -101,7 +101,7 @@ def nics(**changes):
     ("guest", "rule"),
     [
         (nics(gateways=("172.16.1.1",)), "customization.policy-routing"),
-        (nics(routes=(Route("172.16.0.0/16", "172.16.1.1"),)), "customization.routes"),
+        (nics(routes=(NetplanRoute("172.16.0.0/16", "172.16.1.1"),)), "customization.routes"),
         (nics(mtu=9000), "customization.mtu"),
         (nics(addresses=("fd02::11/64",)), "customization.ipv4"),
         (nics(addresses=()), "customization.ipv4"),

@@ -19,7 +19,7 @@ from support.programs import needs_program
 
 from vsphere_ai.guests.cloud_init import Guest, User, userdata
 from vsphere_ai.guests.netplan import GuestNic
-from vsphere_ai.guests.ready import READY, Answer, verdict
+from vsphere_ai.guests.ready import READY, ProbeAnswer, verdict
 
 MGMT, RAIL, OTHER, ROUTER = "00:50:56:00:00:01", "00:50:56:00:00:02", "00:50:56:00:00:99", "00:50:56:00:00:fe"
 NICS = (
@@ -123,13 +123,13 @@ behind {sys.executable} {guest}/sniff.py {guest}/frames & sleep 0.5"""
     if (own := Path("/etc/machine-id")).is_file():
         assert found.machine == hashlib.sha256(own.read_bytes().strip()).hexdigest()[:8]
     assert (mgmt.name, mgmt.mtu, mgmt.routing) == ("mgmt", 1500, "main")
-    assert mgmt.addresses == {"10.0.0.11": Answer("free"), "fd00::11": Answer("free")}
-    assert mgmt.gateways == {"10.0.0.1": Answer("answered", ROUTER), "fd00::1": Answer("answered", ROUTER)}
+    assert mgmt.addresses == {"10.0.0.11": ProbeAnswer("free"), "fd00::11": ProbeAnswer("free")}
+    assert mgmt.gateways == {"10.0.0.1": ProbeAnswer("answered", ROUTER), "fd00::1": ProbeAnswer("answered", ROUTER)}
     assert (rail.mtu, rail.routing) == (1400, "table 101")
-    assert rail.gateways == {"172.16.1.1": Answer("answered", OTHER), "172.16.1.2": Answer("silent")}
+    assert rail.gateways == {"172.16.1.1": ProbeAnswer("answered", OTHER), "172.16.1.2": ProbeAnswer("silent")}
     missing = found.nics["00:50:56:00:00:03"]
     assert missing.name == ""
-    assert missing.addresses == {"172.16.2.11": Answer("not probed", reason="no interface has this MAC address")}
+    assert missing.addresses == {"172.16.2.11": ProbeAnswer("not probed", reason="no interface has this MAC address")}
     assert missing.routing == "no rule from 172.16.2.11 lookup 102"
     sent = [line.split()[1] for line in (guest / "frames").read_text("utf-8").splitlines()]
     assert [kind for kind in map(meaning, sent) if kind] == [
@@ -194,13 +194,13 @@ def test_an_address_that_another_station_has_is_a_conflict_with_it_and_is_taken_
         f"cp {guest}/said {guest}/first",
     )
     # the command was run twice: the second time what was taken off is absent
-    assert found.nics[MGMT].addresses == {"10.0.0.11": Answer("absent"), "fd00::11": Answer("absent")}
+    assert found.nics[MGMT].addresses == {"10.0.0.11": ProbeAnswer("absent"), "fd00::11": ProbeAnswer("absent")}
     (guest / "said").write_text((guest / "first").read_text("utf-8"), "utf-8")
     first = said(guest)
     mgmt, rail = first.nics[MGMT], first.nics[RAIL]
-    assert mgmt.addresses == {"10.0.0.11": Answer("conflict", ROUTER), "fd00::11": Answer("conflict", ROUTER)}
+    assert mgmt.addresses == {"10.0.0.11": ProbeAnswer("conflict", ROUTER), "fd00::11": ProbeAnswer("conflict", ROUTER)}
     assert {answer.word for answer in mgmt.gateways.values()} == {"not probed"}, "no question from a foreign address"
-    assert rail.addresses == {"172.16.1.11": Answer("free"), "172.16.1.12": Answer("conflict", OTHER)}
+    assert rail.addresses == {"172.16.1.11": ProbeAnswer("free"), "172.16.1.12": ProbeAnswer("conflict", OTHER)}
     left = (guest / "left").read_text("utf-8")
     assert "172.16.1.11/24" in left
     assert not any(gone in left for gone in ("10.0.0.11/", "fd00::11/", "172.16.1.12/"))
@@ -216,7 +216,7 @@ def test_an_address_that_the_kernel_found_to_be_a_duplicate_is_a_conflict(guest)
         f"sed -i s/fd00::11/fd00::12/ {guest}/nics.json",
         "ip addr add fd00::12/64 dev mgmt",
     )
-    assert found.nics[MGMT].addresses["fd00::12"] == Answer("conflict", ROUTER)
+    assert found.nics[MGMT].addresses["fd00::12"] == ProbeAnswer("conflict", ROUTER)
 
 
 @needs_program("ip")
@@ -225,8 +225,8 @@ def test_what_the_renderer_dropped_is_named(guest):
         guest, "ip rule del from 172.16.1.12", "ip addr del 172.16.1.11/24 dev rail1", "ip link set mgmt down"
     )
     assert found.nics[RAIL].routing == "no rule from 172.16.1.12 lookup 101"
-    assert found.nics[RAIL].addresses["172.16.1.11"] == Answer("absent")
-    assert found.nics[MGMT].addresses["10.0.0.11"] == Answer("not probed", reason="the link is down")
+    assert found.nics[RAIL].addresses["172.16.1.11"] == ProbeAnswer("absent")
+    assert found.nics[MGMT].addresses["10.0.0.11"] == ProbeAnswer("not probed", reason="the link is down")
 
 
 @pytest.mark.parametrize(

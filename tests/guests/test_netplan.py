@@ -13,7 +13,7 @@ from support.gates import LONG
 from support.programs import needs_program
 from support.seeds import by_level
 
-from vsphere_ai.guests.netplan import GuestNic, Route, network_text, read_network, summary
+from vsphere_ai.guests.netplan import GuestNic, NetplanRoute, network_text, read_network, summary
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.model.state import Target
 
@@ -33,7 +33,7 @@ NICS = (
         ("172.16.1.11/24",),
         mtu=9000,
         gateways=("172.16.1.1",),
-        routes=(Route("172.16.0.0/16", "172.16.1.254"),),
+        routes=(NetplanRoute("172.16.0.0/16", "172.16.1.254"),),
     ),
     GuestNic("rail2", "00:50:56:00:00:03", ("172.16.2.11/24", "fd02::11/64"), mtu=9000, gateways=("fd02::1",)),
 )
@@ -180,12 +180,15 @@ def rail2(**changes):
         ({"gateways": ("172.16.2.11",)}, "guest.gateway"),
         ({"gateways": ("172.16.2.1", "172.16.2.2")}, "guest.gateway"),
         ({"gateways": ("gw.example",)}, "guest.gateway"),
-        ({"routes": (Route("10.9.0.0/16", "10.0.1.1"),)}, "guest.gateway"),
-        ({"routes": (Route("10.9.0.1/16", "172.16.2.1"),)}, "guest.route"),
-        ({"routes": (Route("10.9.0.0", "172.16.2.1"),)}, "guest.route"),
-        ({"routes": (Route("0.0.0.0/0", "172.16.2.1"),)}, "guest.route"),
-        ({"routes": (Route("fd09::/64", "172.16.2.1"),)}, "guest.route"),
-        ({"routes": (Route("10.9.0.0/16", "172.16.2.1"), Route("10.9.0.0/16", "172.16.2.2"))}, "guest.route"),
+        ({"routes": (NetplanRoute("10.9.0.0/16", "10.0.1.1"),)}, "guest.gateway"),
+        ({"routes": (NetplanRoute("10.9.0.1/16", "172.16.2.1"),)}, "guest.route"),
+        ({"routes": (NetplanRoute("10.9.0.0", "172.16.2.1"),)}, "guest.route"),
+        ({"routes": (NetplanRoute("0.0.0.0/0", "172.16.2.1"),)}, "guest.route"),
+        ({"routes": (NetplanRoute("fd09::/64", "172.16.2.1"),)}, "guest.route"),
+        (
+            {"routes": (NetplanRoute("10.9.0.0/16", "172.16.2.1"), NetplanRoute("10.9.0.0/16", "172.16.2.2"))},
+            "guest.route",
+        ),
         ({"mtu": 67}, "guest.mtu"),
         ({"mtu": 9001}, "guest.mtu"),
         ({"mtu": 1279}, "guest.mtu"),
@@ -255,7 +258,7 @@ def nic(draw, index, primary):
     networks = draw(st.sampled_from([networks, networks[:1], networks[1:], *([[]] * (not primary))]))
     gateways = tuple(str(network[1]) for network in networks if primary or draw(st.booleans()))
     routes = tuple(
-        Route(f"192.168.{n}.0/24" if network.version == 4 else f"fd01:{n}::/64", str(network[2]))
+        NetplanRoute(f"192.168.{n}.0/24" if network.version == 4 else f"fd01:{n}::/64", str(network[2]))
         for network in networks
         for n in range(draw(st.integers(0, 2)))
     )

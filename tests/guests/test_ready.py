@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from vsphere_ai.guests.netplan import GuestNic
-from vsphere_ai.guests.ready import Answer, machine_problems, ready_problems, unprobed, verdict
+from vsphere_ai.guests.ready import ProbeAnswer, machine_problems, ready_problems, unprobed, verdict
 from vsphere_ai.model.state import Target
 
 VM = Target("vm", "trn-01", "VirtualMachine:vm-1")
@@ -51,8 +51,8 @@ def changed(mac, field, value):
 def test_what_a_guest_reports_is_read():
     found = verdict(json.dumps(GOOD))
     assert found.generation == 3
-    assert found.nics[MGMT].gateways == {"10.0.0.1": Answer("answered", OTHER)}
-    assert found.nics[RAIL].addresses == {"172.16.1.11": Answer("free")}
+    assert found.nics[MGMT].gateways == {"10.0.0.1": ProbeAnswer("answered", OTHER)}
+    assert found.nics[RAIL].addresses == {"172.16.1.11": ProbeAnswer("free")}
     assert rules(GOOD) == []
     assert list(unprobed(found)) == []
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import Answer, read_guest, refined
+from vsphere_ai.health.answers import CommandAnswer, read_guest, refined
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -25,19 +25,19 @@ VGPU = "1, GPU-2, 00000000:02:01.0, GRID A100-10C, 535.161.05, 10240, 6" + ", [N
 
 
 def test_links_of_real_guests():
-    facts = read_guest({"rdma-link": Answer(0, (SAMPLES / "guest-rdma-link-mlx5.txt").read_text())})
+    facts = read_guest({"rdma-link": CommandAnswer(0, (SAMPLES / "guest-rdma-link-mlx5.txt").read_text())})
     assert [(link.device, link.netdev, link.is_active) for link in facts.links] == [
         ("mlx5_27", "net2", True),
         ("mlx5_54", "net1", True),
         ("mlx5_67", "net4", True),
         ("mlx5_98", "net3", True),
     ]
-    facts = read_guest({"rdma-link": Answer(0, (SAMPLES / "guest-rdma-link-bnxt-one-down.txt").read_text())})
+    facts = read_guest({"rdma-link": CommandAnswer(0, (SAMPLES / "guest-rdma-link-bnxt-one-down.txt").read_text())})
     assert [(link.device, link.state) for link in facts.links] == [("bnxt_re0", "ACTIVE"), ("bnxt_re1", "DOWN")]
 
 
 def test_a_whole_gpu_and_a_vgpu():
-    whole, vgpu = read_guest({"nvidia-smi": Answer(0, ROW + VGPU)}).gpus
+    whole, vgpu = read_guest({"nvidia-smi": CommandAnswer(0, ROW + VGPU)}).gpus
     assert (whole.bus, whole.throttle, whole.ecc_corrected, whole.remap_pending, whole.remap_failed) == (
         "0000:3b:00.0", 4, 7, True, False,
     )  # fmt: skip
@@ -47,7 +47,7 @@ def test_a_whole_gpu_and_a_vgpu():
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.name)
 def test_what_cannot_be_read_is_a_failure_of_its_command_only(asked):
-    for answer in (Answer(failure="it did not end in time"), Answer(127, "bash: not found")):
+    for answer in (CommandAnswer(failure="it did not end in time"), CommandAnswer(127, "bash: not found")):
         facts = read_guest({asked.name: answer})
         assert set(facts.failures) == {asked.name}
     assert read_guest({}).failures == {}
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_a_failure_of_its_command_only(asked):
 
 @given(st.sampled_from(ASKED), st.text(max_size=400), st.integers(0, 255))
 def test_no_output_of_a_guest_stops_the_check(asked, out, code):
-    facts = read_guest({asked.name: Answer(code, out)})
+    facts = read_guest({asked.name: CommandAnswer(code, out)})
     assert set(facts.failures) <= {asked.name}
 
 
@@ -68,10 +68,10 @@ def test_a_node_learns_from_its_guest():
     address = '[{"ifname": "net1", "mtu": 4200, "flags": ["LOWER_UP"], "addr_info": [{"local": "172.16.1.2"}]}]'
     facts = read_guest(
         {
-            "nvidia-smi": Answer(0, ROW),
-            "rdma-link": Answer(0, (SAMPLES / "guest-rdma-link-mlx5.txt").read_text()),
-            "sysfs": Answer(2, sysfs),
-            "addresses": Answer(0, address),
+            "nvidia-smi": CommandAnswer(0, ROW),
+            "rdma-link": CommandAnswer(0, (SAMPLES / "guest-rdma-link-mlx5.txt").read_text()),
+            "sysfs": CommandAnswer(2, sysfs),
+            "addresses": CommandAnswer(0, address),
         }
     )
     known = refined(node, facts)
@@ -107,7 +107,7 @@ def test_a_gpu_in_trouble_leaves_the_other_seven_readable(cells, fault):
 def test_a_gpu_without_a_number_is_missing_and_the_others_are_read():
     lost = "Unable to determine the device handle for GPU 0000:3E:00.0: Unknown Error"
     out = "\n".join([lost, *(_row(n) for n in range(7))])
-    facts = answers.read_guest({answers.SMI.name: answers.Answer(255, out)})
+    facts = answers.read_guest({answers.SMI.name: answers.CommandAnswer(255, out)})
     assert (len(facts.gpus), facts.failures) == (7, {})
-    facts = answers.read_guest({answers.SMI.name: answers.Answer(255, lost)})
+    facts = answers.read_guest({answers.SMI.name: answers.CommandAnswer(255, lost)})
     assert (facts.gpus, list(facts.failures)) == ((), [answers.SMI.name])

@@ -10,7 +10,7 @@ from support.healthy_vms import NOW, PCI, healthy
 
 from vsphere_ai.health.answers import RdmaLink
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
-from vsphere_ai.health.profile import Profile, learned
+from vsphere_ai.health.profile import HealthProfile, learned
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.finding import VERDICTS, worst
 
@@ -18,7 +18,7 @@ from vsphere_ai.model.finding import VERDICTS, worst
 def found(observed, profile=None):
     """Problems of a VM: check, verdict and witness; information left out."""
     about = xid_findings(gpu_events(observed, NOW, 2.0), [observed.node], NOW)
-    health = judge(observed, profile or Profile(), about)
+    health = judge(observed, profile or HealthProfile(), about)
     return {(f.rule, f.verdict, f.source) for f in health.findings if f.verdict != "info"}
 
 
@@ -77,7 +77,7 @@ def test_the_owner_of_a_gpu_is_asked():
 def test_why_there_is_one_witness_only_is_said(why, row):
     """A host whose shell is not asked is no loss for a whole GPU; a log that cannot be read may hide an XID."""
     observed = replace(healthy(passthrough=True), host=HostFacts(failure="SSH is stopped", log_failure=why))
-    (said,) = judge(observed, Profile()).findings
+    (said,) = judge(observed, HealthProfile()).findings
     assert (said.rule, said.verdict, why in said.message) == ("host-log", row, True)
     assert found(replace(observed, host=HostFacts(failure="nvidia-smi ended with 127"))) == set(), "its log was read"
 
@@ -87,7 +87,7 @@ def test_a_card_that_is_no_rail_and_has_fewer_ports_is_named():
     free = [RdmaLink(f"mlx5_{n}", 1, state, "") for n, state in enumerate(("ACTIVE", "DOWN", "DOWN"))]
     guest = replace(observed.guest, links=(*observed.guest.links, *free))
     cards = {f"mlx5_{n}": f"0000:0{n // 2}:00.{n % 2}" for n in range(3)}
-    (said,) = judge(replace(observed, guest=guest, cards=cards), Profile()).findings
+    (said,) = judge(replace(observed, guest=guest, cards=cards), HealthProfile()).findings
     assert (said.rule, said.verdict, said.target.part) == ("uncabled", "warn", "RDMA NIC 0000:01:00 in the guest")
     down = replace(observed.guest, links=tuple(replace(link, state="DOWN") for link in observed.guest.links[:1]))
     assert {row[0] for row in found(replace(observed, guest=down))} == {"rdma-link"}, "a rail is named once"
@@ -96,7 +96,7 @@ def test_a_card_that_is_no_rail_and_has_fewer_ports_is_named():
 def test_what_to_do_about_a_log_that_is_flooded():
     observed = healthy()
     guest = replace(observed.guest, failures={"kernel": "it wrote more than is read, and was ended"})
-    (said,) = judge(replace(observed, guest=guest), Profile()).findings
+    (said,) = judge(replace(observed, guest=guest), HealthProfile()).findings
     assert "dmesg --clear" in said.remedy
 
 
@@ -106,7 +106,7 @@ def test_unknown_ranks_above_a_warning_and_a_time_out_is_a_failure():
     late = replace(observed.guest, gpus=(), failures={"nvidia-smi": "`nvidia-smi`: it did not end in time (20 s)"})
     assert ("gpu-driver", "fail", "guest") in found(replace(observed, guest=late))
     denied = replace(observed.guest, failures={"kernel": "`dmesg` ended with 1: Operation not permitted"})
-    rows = judge(replace(observed, guest=denied), Profile()).findings
+    rows = judge(replace(observed, guest=denied), HealthProfile()).findings
     assert worst(rows) == "unknown"
     assert found(replace(observed, error="no address")) >= {("ssh", "unknown", "guest")}
-    assert found(replace(observed, guest=denied), Profile(skip=("kernel-log",))) == set()
+    assert found(replace(observed, guest=denied), HealthProfile(skip=("kernel-log",))) == set()

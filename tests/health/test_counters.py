@@ -12,8 +12,8 @@ from support.healthy_vms import healthy
 from vsphere_ai.health import counters
 from vsphere_ai.health.answers import replays_in
 from vsphere_ai.health.checks import judge
-from vsphere_ai.health.counters import LIMITS, Outage, Reading, findings, link_problem, readings_in, readings_of
-from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.counters import LIMITS, LinkOutage, Reading, findings, link_problem, readings_in, readings_of
+from vsphere_ai.health.profile import HealthProfile
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -79,7 +79,7 @@ def test_a_longer_time_for_the_same_rise_is_never_worse(values, seconds):
 
 def outage(hours_ago, seconds):
     down = NOW - timedelta(hours=hours_ago)
-    return Outage(down, down + timedelta(seconds=seconds))
+    return LinkOutage(down, down + timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def outage(hours_ago, seconds):
         ([outage(1, 30), outage(2, 30), outage(3, 25)], "3 times"),
         ([outage(1, 30), outage(2, 30), outage(3, 24)], ""),
         ([outage(1, 30), outage(2, 30), outage(13, 30)], ""),
-        ([Outage(NOW - timedelta(minutes=5), None)], "down since"),
-        ([Outage(NOW - timedelta(minutes=3), None)], ""),
+        ([LinkOutage(NOW - timedelta(minutes=5), None)], "down since"),
+        ([LinkOutage(NOW - timedelta(minutes=3), None)], ""),
     ],
 )
 def test_flaps_and_drops(outages, words):
@@ -142,7 +142,7 @@ def test_pcie_replays_of_a_whole_gpu(rise, seconds, found):
     path = f"/gpu/{gpu.bus}/pcie_replays"
     before, after = (readings_of({path: n}, NOW + timedelta(seconds=s)) for n, s in ((100, 0), (100 + rise, seconds)))
     observed = replace(observed, guest=replace(observed.guest, gpus=(gpu,)), before=before, after=after)
-    assert [f.rule for f in judge(observed, Profile()).findings] == ["pcie-replay"] * found
+    assert [f.rule for f in judge(observed, HealthProfile()).findings] == ["pcie-replay"] * found
 
 
 def test_replays_in_real_listings():

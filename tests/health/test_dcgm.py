@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import dcgm
-from vsphere_ai.health.answers import Answer, GuestFacts, SmiGpu
+from vsphere_ai.health.answers import CommandAnswer, GuestFacts, SmiGpu
 from vsphere_ai.model.nodes import Node, NodeGpu
 
 NODE = Node(
@@ -41,7 +41,7 @@ def four(*rows, name="memory", category="Hardware"):
 
 def found(document, level=2, code=0):
     out = document if isinstance(document, str) else json.dumps(document)
-    return [(f.verdict, f.target.part) for f in dcgm.dcgm_findings(NODE, GUEST, Answer(code, out), level)]
+    return [(f.verdict, f.target.part) for f in dcgm.dcgm_findings(NODE, GUEST, CommandAnswer(code, out), level)]
 
 
 PASSED = four((0, "Pass", None), (1, "Pass", None))
@@ -59,7 +59,7 @@ def test_all_passed_is_no_finding():
 def test_severities_are_dcgms_own(severity, verdict, words):
     """2 is isolate and 3 unknown: a published parser has it wrong."""
     out = json.dumps(four((0, "Fail", severity), (1, "Pass", None)))
-    (one,) = dcgm.dcgm_findings(NODE, GUEST, Answer(226, out), 2)
+    (one,) = dcgm.dcgm_findings(NODE, GUEST, CommandAnswer(226, out), 2)
     assert (one.verdict, one.target.part, words in one.remedy) == (verdict, "GPU 0000:3b:00.0", True)
 
 
@@ -74,13 +74,13 @@ def test_what_was_skipped_or_is_missing_has_not_passed():
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
-        (Answer(failure="`dcgmi`: it did not end in time (20 s)"), "fail"),
-        (Answer(failure="it wrote more than is read, and was ended"), "unknown"),
-        (Answer(127, "dcgmi: command not found"), "unknown"),
-        (Answer(1, "Error: unable to establish a connection to the specified host: localhost"), "unknown"),
-        (Answer(205, json.dumps(PASSED)), "fail"),
-        (Answer(226, json.dumps(PASSED)), "unknown"),
-        (Answer(0, "{}"), "unknown"),
+        (CommandAnswer(failure="`dcgmi`: it did not end in time (20 s)"), "fail"),
+        (CommandAnswer(failure="it wrote more than is read, and was ended"), "unknown"),
+        (CommandAnswer(127, "dcgmi: command not found"), "unknown"),
+        (CommandAnswer(1, "Error: unable to establish a connection to the specified host: localhost"), "unknown"),
+        (CommandAnswer(205, json.dumps(PASSED)), "fail"),
+        (CommandAnswer(226, json.dumps(PASSED)), "unknown"),
+        (CommandAnswer(0, "{}"), "unknown"),
     ],
 )
 def test_what_is_no_result_is_a_finding(answer, verdict):
@@ -116,7 +116,7 @@ VALUES = st.recursive(
 
 @given(st.text(max_size=300) | VALUES.map(json.dumps))
 def test_no_output_stops_the_check(out):
-    list(dcgm.dcgm_findings(NODE, GUEST, Answer(0, out), 2))
+    list(dcgm.dcgm_findings(NODE, GUEST, CommandAnswer(0, out), 2))
 
 
 def test_where_it_applies_and_when_gpus_are_free():

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import Answer, gpus_in, measures_in, read_guest, refined, with_measures
-from vsphere_ai.health.checks import Observed, gpu_events, judge, xid_findings
+from vsphere_ai.health.answers import CommandAnswer, gpus_in, measures_in, read_guest, refined, with_measures
+from vsphere_ai.health.checks import ObservedVm, gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import readings_of
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
-from vsphere_ai.health.profile import Profile, learned
+from vsphere_ai.health.profile import HealthProfile, learned
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
@@ -87,7 +87,9 @@ def guest(chance, gpus, rails, board, *, shared):
         answers.REPLAYS: "<nvidia_smi_log>\n</nvidia_smi_log>\n",
         DEVICES: devices,
     }
-    return {asked.name: Answer(answers.NO_DEVICES if "No devices" in out else 0, out) for asked, out in texts.items()}
+    return {
+        asked.name: CommandAnswer(answers.NO_DEVICES if "No devices" in out else 0, out) for asked, out in texts.items()
+    }
 
 
 def host(chance, gpus, rails, board, *, shared):
@@ -131,7 +133,7 @@ def observed(number):
     counted = (readings_of(facts.counters, NOW - timedelta(seconds=60)), readings_of(facts.counters, NOW))
     asked = {rail.mac: {"mtu": 9000, "roce_v2": True, "policy_routes": True} for rail in own}
     outside = host(chance, count, rails, board, shared=shared)
-    return Observed(
+    return ObservedVm(
         refined(with_interfaces(node, said[DEVICES.name]), facts), facts, outside,
         before=counted[0], after=counted[1], passthrough=not shared, at=NOW, asked=asked,
         cards=rdma_addresses(said[DEVICES.name]),
@@ -140,7 +142,7 @@ def observed(number):
 
 def found(each, profile=None):
     about = xid_findings(gpu_events(each, NOW, 2.0), [each.node], NOW)
-    return {f.rule for f in judge(each, profile or Profile(), about).findings}
+    return {f.rule for f in judge(each, profile or HealthProfile(), about).findings}
 
 
 def test_a_thousand_healthy_vms_have_no_finding():

@@ -12,7 +12,7 @@ from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import Reading
 from vsphere_ai.health.kernel.kernel_log import normal
 from vsphere_ai.health.outages import outages_in
-from vsphere_ai.health.profile import MEASURES, Number, Profile, learned
+from vsphere_ai.health.profile import MEASURES, HealthProfile, HealthyNumber, learned
 
 BOOT = NOW - timedelta(seconds=90_000)
 
@@ -24,7 +24,7 @@ def seen(*, guest=(), host=(), **more):
 
 
 def rows(observed, profile=None):
-    return [(f.rule, f.verdict, f.source, f.target.part) for f in judge(observed, profile or Profile()).findings]
+    return [(f.rule, f.verdict, f.source, f.target.part) for f in judge(observed, profile or HealthProfile()).findings]
 
 
 def vob(ago, seconds, nic="vmnic1"):
@@ -108,7 +108,7 @@ def test_an_error_of_an_nvswitch_is_none_of_a_gpu():
 
 def test_lines_that_no_healthy_vm_has():
     observed = seen()
-    profile = Profile(kernel_log=learned(observed.node, observed.guest).kernel_log)
+    profile = HealthProfile(kernel_log=learned(observed.node, observed.guest).kernel_log)
     assert profile.kernel_log == (normal(observed.guest.kernel[0]),)
     assert rows(seen(guest=["[ 9.1] Linux version 5.15"]), profile) == []
     assert rows(seen(guest=["[ 9.1] docker0: port 1 entered forwarding state"]), profile) == [
@@ -132,21 +132,21 @@ def test_lines_without_a_time_or_a_beginning_are_no_outage(line):
 def test_numbers_of_a_profile_have_a_limit_and_a_side():
     observed = replace(healthy(), at=NOW)
     slow = replace(observed, guest=replace(observed.guest, rates={"roces0f1/1": 25.0}))
-    profile = Profile(numbers={"rail_speed": Number(typical=100)})
+    profile = HealthProfile(numbers={"rail_speed": HealthyNumber(typical=100)})
     assert rows(observed, profile) == []
     assert [r[:2] for r in rows(slow, profile)] == [("rail-speed", "fail")]
     hot = replace(observed.host.gpus[PCI], measures={"temperature.gpu": 80.0})
     warm = replace(observed, host=replace(observed.host, gpus={PCI: hot}))
-    assert rows(warm, Profile(numbers={"gpu_temperature": Number(typical=40, spread=2)})) == [
+    assert rows(warm, HealthProfile(numbers={"gpu_temperature": HealthyNumber(typical=40, spread=2)})) == [
         ("gpu-temperature", "warn", "host", f"GPU {PCI}")
     ]
-    assert MEASURES["gpu_temperature"].limit(Number(typical=40, spread=5)) == 60
+    assert MEASURES["gpu_temperature"].limit(HealthyNumber(typical=40, spread=5)) == 60
     with pytest.raises(ValueError, match="no number"):
-        Profile(numbers={"speed": Number(typical=1)})
+        HealthProfile(numbers={"speed": HealthyNumber(typical=1)})
 
 
 def test_a_check_on_trial_is_shown_and_does_not_count():
     observed = seen(host=vob(HOUR, 45))
-    health = judge(observed, Profile(shadow=("flapping",)))
+    health = judge(observed, HealthProfile(shadow=("flapping",)))
     assert health.verdict == "info"
     assert [(f.rule, f.verdict, f.evidence) for f in health.findings] == [("flapping", "info", (("on trial", "fail"),))]

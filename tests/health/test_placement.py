@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.health.placement import P2P, RELAX_ACS, Place, place_findings
+from vsphere_ai.health.placement import P2P, RELAX_ACS, VmPlace, place_findings
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.topology import HostNuma, PciSite, VmCpus
 
@@ -40,7 +40,7 @@ def in_order(*, gpus=1, numa=0, profile="grid_a100-40c", rails=1):
 
 
 def found(node, *, packages=OLD, settings=None, place=None):
-    return [(f.rule, f.verdict) for f in place_findings(node, packages, settings or {}, place or Place())]
+    return [(f.rule, f.verdict) for f in place_findings(node, packages, settings or {}, place or VmPlace())]
 
 
 def test_a_thousand_vms_in_order_have_no_finding():
@@ -53,7 +53,7 @@ def test_a_thousand_vms_in_order_have_no_finding():
                                          chance.choice(((), (numa,), (0, 1)))))  # fmt: skip
         near = {numa: tuple(r.vmnic for r in node.rails), 1 - numa: ("vmnic9",)}
         direct = not virtual and rails > 0
-        place = Place({r.mac: (r.vmnic, "vmnic8") for r in node.rails} if direct else {}, near, direct, ats=True)
+        place = VmPlace({r.mac: (r.vmnic, "vmnic8") for r in node.rails} if direct else {}, near, direct, ats=True)
         assert found(node, settings=ON if direct and chance.random() < 0.5 else {}, place=place) == [], node
 
 
@@ -65,17 +65,17 @@ PLANTED = {
     "the guest sees one node": (
         replace(in_order(), cpus=VmCpus(48, 1, 64 << 10, hot_add=True)), {}, [("numa", "fail")],
     ),
-    "an uplink on the other node": (FAR, {"place": Place(near={0: ("vmnic4",)})}, [("rail-numa", "warn")]),
-    "no NIC is nearer": (FAR, {"place": Place(near={1: ("vmnic5",)})}, []),
+    "an uplink on the other node": (FAR, {"place": VmPlace(near={0: ("vmnic4",)})}, [("rail-numa", "warn")]),
+    "no NIC is nearer": (FAR, {"place": VmPlace(near={1: ("vmnic5",)})}, []),
     "a function of another NIC": (
-        in_order(), {"place": Place({"00:50:56:00:00:01": ("vmnic7",)}, direct=True)}, [("wrong-function", "fail")],
+        in_order(), {"place": VmPlace({"00:50:56:00:00:01": ("vmnic7",)}, direct=True)}, [("wrong-function", "fail")],
     ),
     "ACS is not relaxed": (
-        in_order(), {"settings": {P2P: "TRUE"}, "place": Place(direct=True, ats=True)}, [("acs", "fail")],
+        in_order(), {"settings": {P2P: "TRUE"}, "place": VmPlace(direct=True, ats=True)}, [("acs", "fail")],
     ),
-    "ATS is off": (in_order(), {"settings": ON, "place": Place(direct=True, ats=False)}, [("ats", "fail")]),
-    "ATS is not known": (in_order(), {"settings": ON, "place": Place(direct=True)}, [("ats", "unknown")]),
-    "no NIC of its own": (in_order(), {"settings": ON, "place": Place(ats=False)}, []),
+    "ATS is off": (in_order(), {"settings": ON, "place": VmPlace(direct=True, ats=False)}, [("ats", "fail")]),
+    "ATS is not known": (in_order(), {"settings": ON, "place": VmPlace(direct=True)}, [("ats", "unknown")]),
+    "no NIC of its own": (in_order(), {"settings": ON, "place": VmPlace(ats=False)}, []),
     "NCCL needs unified memory": (in_order(), {"packages": NEW}, [("nccl-uvm", "fail")]),
     "unified memory is on": (in_order(), {"packages": NEW, "settings": {UVM.format(0): "1"}}, []),
     "NVLink needs it off": (in_order(gpus=2), {"settings": {UVM.format(1): "1"}}, [("nccl-uvm", "warn")]),
@@ -96,8 +96,8 @@ def test_each_thing_that_is_wrong(fault):
 def test_remedies_name_what_conflicts():
     """Unified memory, vMotion, NVLink and the version of NCCL exclude each other: the remedy says which does what."""
     node = in_order(gpus=2)
-    (off,) = place_findings(node, NEW, {}, Place())
+    (off,) = place_findings(node, NEW, {}, VmPlace())
     assert "2.21.5" in off.remedy
     assert "vMotion, and NVLink" in off.remedy
-    (both,) = place_findings(node, NEW, {UVM.format(0): "1"}, Place())
+    (both,) = place_findings(node, NEW, {UVM.format(0): "1"}, VmPlace())
     assert "uvm: false}, and NCCL 2.21.5" in both.remedy

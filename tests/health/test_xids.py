@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health.kernel import kernel_log
-from vsphere_ai.health.kernel.kernel_log import Event, events, normal, nvlink_code, unfamiliar
+from vsphere_ai.health.kernel.kernel_log import KernelEvent, events, normal, nvlink_code, unfamiliar
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, judged
 from vsphere_ai.health.kernel.xids import LADDER, RECOVERY_XID, known, read_table, recovery_action, table
 
@@ -88,7 +88,7 @@ def test_only_events_in_the_window_count_and_those_without_a_time():
 @given(st.lists(st.text(max_size=200) | st.sampled_from([line for line, *_ in LINES] + THREE_LINES), max_size=30))
 def test_any_log_is_read(lines):
     found = list(events(lines, boot=NOW))
-    assert all(isinstance(e, Event) for e in found)
+    assert all(isinstance(e, KernelEvent) for e in found)
     list(unfamiliar(lines, frozenset()))
 
 
@@ -192,7 +192,7 @@ LINK_DOWN = "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x020005c6 0x00000000)"
 def of(gpu, *numbers, every=timedelta(minutes=10), place="", vm="train-01", boots=False, text=""):
     start = NOW - every * len(numbers)
     return [
-        GpuEvent(gpu, Event("xid", text, number=n, time=start + every * at, place=place), vm, at if boots else 0)
+        GpuEvent(gpu, KernelEvent("xid", text, number=n, time=start + every * at, place=place), vm, at if boots else 0)
         for at, n in enumerate(numbers)
     ]
 
@@ -201,7 +201,7 @@ REGISTERS = "NVLink: fatal error detected on link 6({}, 0x0, {}, {}, 0x0, 0x0, 0
 
 
 def switch(number, *, fatal=False):
-    return [GpuEvent("A", Event("sxid", "Link 3", number=number, fatal=fatal))]
+    return [GpuEvent("A", KernelEvent("sxid", "Link 3", number=number, fatal=fatal))]
 
 
 def verdicts(*found):
@@ -248,7 +248,7 @@ def verdicts(*found):
         (switch(10003), ("fail", "restart_host")),
         (switch(99999), ("pass", "none")),
         (switch(99999, fatal=True), ("fail", "restart_vm")),
-        ([GpuEvent("A", Event("init", "RmInitAdapter failed!", fatal=True))], ("fail", "restart_vm")),
+        ([GpuEvent("A", KernelEvent("init", "RmInitAdapter failed!", fatal=True))], ("fail", "restart_vm")),
         (of("A", 45), ("pass", "none")),
         (of("A", 45, 45, 45, 45, 45), ("pass", "none")),
         (of("A", 94, 45), ("warn", "restart_app")),
@@ -271,7 +271,7 @@ def test_the_same_program_error_on_several_gpus_is_the_program():
 
 def test_one_physical_gpu_is_found_under_different_vms():
     found = of("A", 31, place="GPC 3, TPC 0", vm="train-01") + of("A", 31, place="GPC 3, TPC 0", vm="train-07")
-    found[1] = GpuEvent("A", Event("xid", "", number=31, time=NOW, place="GPC 3, TPC 0"), "train-07")
+    found[1] = GpuEvent("A", KernelEvent("xid", "", number=31, time=NOW, place="GPC 3, TPC 0"), "train-07")
     (verdict,) = judged(found, NOW)
     assert verdict.action == "isolate"
     assert verdict.vms == ("train-01", "train-07")
@@ -279,9 +279,9 @@ def test_one_physical_gpu_is_found_under_different_vms():
 
 
 def test_what_the_driver_asks_for_counts():
-    asked = GpuEvent("A", Event("xid", "GPU recovery action: Node Reboot Required", number=154, time=NOW))
+    asked = GpuEvent("A", KernelEvent("xid", "GPU recovery action: Node Reboot Required", number=154, time=NOW))
     assert verdicts([asked]) == {"A": ("fail", "restart_host")}
-    nothing = GpuEvent("A", Event("xid", "GPU recovery action: (None)", number=154, time=NOW))
+    nothing = GpuEvent("A", KernelEvent("xid", "GPU recovery action: (None)", number=154, time=NOW))
     assert verdicts([nothing]) == {"A": ("pass", "none")}
 
 
@@ -289,7 +289,9 @@ def test_what_the_driver_asks_for_counts():
     st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 170), st.integers(0, 200_000)), max_size=20), st.randoms()
 )
 def test_the_order_of_lines_does_not_matter_and_more_is_never_better(drawn, random):
-    found = [GpuEvent(g, Event("xid", "", number=n, time=NOW - timedelta(seconds=s))) for g, n, s in drawn if n != 154]
+    found = [
+        GpuEvent(g, KernelEvent("xid", "", number=n, time=NOW - timedelta(seconds=s))) for g, n, s in drawn if n != 154
+    ]
     usual = verdicts(found)
     shuffled = random.sample(found, len(found))
     assert verdicts(shuffled) == usual
@@ -324,8 +326,10 @@ def test_texts_of_mlx5_as_the_driver_prints_them(text, level):
 
 
 def test_what_the_driver_asks_for_outranks_what_came_with_it():
-    gone = GpuEvent("A", Event("xid", "", number=79, time=NOW - timedelta(seconds=20)))
-    asked = GpuEvent("A", Event("xid", "changed from 0x0 (None) to 0x1 (GPU Reset Required)", number=154, time=NOW))
+    gone = GpuEvent("A", KernelEvent("xid", "", number=79, time=NOW - timedelta(seconds=20)))
+    asked = GpuEvent(
+        "A", KernelEvent("xid", "changed from 0x0 (None) to 0x1 (GPU Reset Required)", number=154, time=NOW)
+    )
     assert verdicts([gone, asked]) == {"A": ("fail", "reset_gpu")}
-    before = GpuEvent("A", Event("xid", "", number=79, time=NOW - timedelta(minutes=5)))
+    before = GpuEvent("A", KernelEvent("xid", "", number=79, time=NOW - timedelta(minutes=5)))
     assert verdicts([before, asked]) == {"A": ("fail", "restart_host")}

@@ -19,7 +19,7 @@ from honesty.case import Case
 from pyVmomi import vmodl
 from reliability import harness
 
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.vm_sets import MemberMark
 
 SSH_SERVICE = ("StartService", "StopService")
 LOCKS = ("CreateFolder", "Rename_Task")
@@ -146,8 +146,8 @@ class Trial:
         """No VM of a set is there twice or with the address of another one; no other VM was touched."""
         if not self.case.sets:
             return
-        there = [v for v in self.lab.get("/lab/farm")["vms"] if Mark.read(v["extra_config"])]
-        used = [a for v in there for n in Mark.read(v["extra_config"]).nics for a in n.addresses]
+        there = [v for v in self.lab.get("/lab/farm")["vms"] if MemberMark.read(v["extra_config"])]
+        used = [a for v in there for n in MemberMark.read(v["extra_config"]).nics for a in n.addresses]
         if len({v["name"] for v in there}) < len(there) or len(set(used)) < len(used):
             self._wrong(f"a VM or an address twice: {[v['name'] for v in there]}, {used}")
         others = {v.name for v in self.case.vms}

@@ -20,7 +20,7 @@ from vsphere_ai.lab.managed.vm_tasks import failover
 from vsphere_ai.lab.scenario_file import load
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe
-from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect
 from vsphere_ai.reading.requirements import wanted_paths
 from vsphere_ai.resources import kinds
 
@@ -60,7 +60,7 @@ def read(lab):
         return Depth(hosts, frozenset(v.ref for v in seen.vms))
 
     with VCenter.connect(endpoint) as vcenter:
-        return collect(vcenter, None, Request(wanted_paths(), everything))
+        return collect(vcenter, None, CollectorRequest(wanted_paths(), everything))
 
 
 @pytest.mark.parametrize("held", [False, True])

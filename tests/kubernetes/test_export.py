@@ -24,7 +24,7 @@ from support.pods import (
     seen,
 )
 
-from vsphere_ai.addresses.pool import Affinity, Pool, Route
+from vsphere_ai.addresses.pool import AddressPool, Affinity, PoolRoute
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.model.names.networks import address_range
@@ -69,7 +69,7 @@ def test_each_vm_has_a_pool_of_its_block_without_its_own_address():
 
 
 def test_vms_in_a_subnet_of_their_own_get_its_gateway_and_routes():
-    pool = Pool(subnet="172.16.2.0/23", per_node=27, routes=(Route(to="172.16.0.0/16", via="172.16.2.30"),))
+    pool = AddressPool(subnet="172.16.2.0/23", per_node=27, routes=(PoolRoute(to="172.16.0.0/16", via="172.16.2.30"),))
     routes = [{"to": "0.0.0.0/0", "via": "172.16.2.62", "table": 101}]
     one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/27"))
     two = machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.2.33/27", routes=routes))
@@ -85,7 +85,7 @@ def test_vms_in_a_subnet_of_their_own_get_its_gateway_and_routes():
 
 
 def test_each_block_has_the_gateway_that_the_pool_gives_it():
-    pool = Pool(subnet="172.16.2.0/23", per_node=27, node_gateway=30, routes=(Route(to="172.16.0.0/16"),))
+    pool = AddressPool(subnet="172.16.2.0/23", per_node=27, node_gateway=30, routes=(PoolRoute(to="172.16.0.0/16"),))
     machines = [
         machine(n, [card(n, 1, "pg-rail1")], ethernet(n, 1, "rail1", f"172.16.2.{32 * n - 31}/27")) for n in (1, 2)
     ]
@@ -106,7 +106,9 @@ def test_each_block_has_the_gateway_that_the_pool_gives_it():
 
 
 def test_a_pool_is_for_the_port_groups_that_it_names():
-    pool = Pool(subnet="172.16.2.0/23", per_node=27, domain="a", affinity=Affinity(portgroups=("dvpg-rail[23]",)))
+    pool = AddressPool(
+        subnet="172.16.2.0/23", per_node=27, domain="a", affinity=Affinity(portgroups=("dvpg-rail[23]",))
+    )
     other = pool.model_copy(update={"domain": "b", "affinity": Affinity(portgroups=("dvpg-rail1",))})
     plain = pool.model_copy(update={"domain": "c", "affinity": Affinity()})
     for pools, chosen in (({"x": pool}, None), ({"x": pool, "y": other}, "y"), ({"w": plain, "y": other}, "y")):
@@ -198,7 +200,7 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
 
 
 def test_both_families_are_in_one_network():
-    pools = POOLS | {"six": Pool(subnet="fd00::/64", per_node=120)}
+    pools = POOLS | {"six": AddressPool(subnet="fd00::/64", per_node=120)}
     one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "fd00::301/64"))
     spider = exported(seen(one), pools=pools)
     assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::302-fd00::3ff"]
@@ -219,7 +221,7 @@ def test_a_subnet_of_spiderpool_holds_what_the_vms_hold():
 
 
 def test_addresses_that_are_reserved_excluded_or_of_other_adapters_are_not_for_pods():
-    pool = Pool(subnet="172.16.2.0/23", per_node=27, gateway="172.16.2.20", exclude=("172.16.2.30",))
+    pool = AddressPool(subnet="172.16.2.0/23", per_node=27, gateway="172.16.2.20", exclude=("172.16.2.30",))
     file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.10/24")
     one = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)
     two = exported(seen(one), pools={"rail1": pool}, reserved=(address_range("172.16.2.5-172.16.2.6"),))
@@ -310,7 +312,7 @@ def test_many_adapters_that_are_left_out_for_one_reason_are_named_once():
 
 
 def test_a_block_without_an_address_for_pods_is_refused():
-    found = exported(seen(*rails(1)), pools={"rail1": Pool(subnet="172.16.2.0/23", per_node=32)})
+    found = exported(seen(*rails(1)), pools={"rail1": AddressPool(subnet="172.16.2.0/23", per_node=32)})
     assert rules(found) == ["export.no-room"]
 
 
@@ -320,7 +322,7 @@ def test_the_operator_has_one_block_per_node_and_pool_and_one_pool_per_family():
     assert rules(exported(seen(two), OPERATOR)) == ["export.two-blocks"]
     assert rules(exported(seen(two), SPIDERPOOL)) == []
     other = machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.8.1/24"))
-    pools = POOLS | {"more": Pool(subnet="172.16.8.0/24", per_node=28)}
+    pools = POOLS | {"more": AddressPool(subnet="172.16.8.0/24", per_node=28)}
     assert rules(exported(seen(*rails(1), other), OPERATOR, pools)) == ["export.two-pools"]
     assert rules(exported(seen(*rails(1), other), SPIDERPOOL, pools)) == []
 
@@ -332,7 +334,7 @@ def test_whole_nics_and_functions_are_not_for_one_cluster():
 
 
 def test_pools_of_two_domains_are_found_by_name_and_refused_where_pods_would_share_addresses():
-    pool = Pool(subnet="172.16.2.0/23", per_node=27, domain="one")
+    pool = AddressPool(subnet="172.16.2.0/23", per_node=27, domain="one")
     pools = {"rail1": pool, "rail2": pool.model_copy(update={"domain": "two"})}
     file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.1/23")
     one = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)

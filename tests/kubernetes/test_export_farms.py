@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.manifests import checked
 from support.pods import DROPS, PASSES, card, ethernet, exported, machine, passed, reports, rules, seen
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.model.names.networks import address_range, range_of
@@ -28,11 +28,11 @@ def pools(draw, rail):
     """A pool of one rail: rails lie apart, blocks are of any size that has an address for pods."""
     if draw(st.booleans()):
         prefix = draw(st.integers(26, 29))
-        found = Pool(subnet=f"172.{16 + rail}.0.0/20", per_node=prefix)
+        found = AddressPool(subnet=f"172.{16 + rail}.0.0/20", per_node=prefix)
     else:
-        found = Pool(subnet=f"fd00:{rail + 1}::/64", per_node=draw(st.sampled_from([96, 120, 124])))
+        found = AddressPool(subnet=f"fd00:{rail + 1}::/64", per_node=draw(st.sampled_from([96, 120, 124])))
     if draw(st.booleans()):
-        found = Pool(subnet=found.subnet, per_node=found.per_node, node_gateway=draw(st.integers(1, 2)))
+        found = AddressPool(subnet=found.subnet, per_node=found.per_node, node_gateway=draw(st.integers(1, 2)))
     exclude = draw(st.lists(st.integers(0, 60), max_size=3))
     first = int(found.network.network_address)
     return found.model_copy(update={"exclude": tuple(str(ip_address(first + 10**3 + n)) for n in exclude)})

@@ -94,7 +94,7 @@ def test_every_requirement_says_when_it_is_asked_and_where_it_comes_from():
     # a restart by HA passes no admission control of vCenter; nothing but these is asked of a VM that stays off
     off = {each.name for each in found if admission.Occasion.COLD in each.occasions}
     assert off == {"host_state", "hardware_version", "datastores"}
-    unchecked = {each.name for each in found if each.group is admission.Group.NONE}
+    unchecked = {each.name for each in found if each.group is admission.CheckTests.NONE}
     assert unchecked == {
         "host_rules", "vm_rules", "swap", "drs_overcommitment", "failover", "gpu_places", "stun_time",
     }  # fmt: skip

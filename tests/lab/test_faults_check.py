@@ -5,8 +5,8 @@ from pyVmomi import vim
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.lab import build
-from vsphere_ai.lab.hardware.gpu import Vgpu
-from vsphere_ai.lab.history import History
+from vsphere_ai.lab.hardware.gpu import LabVgpu
+from vsphere_ai.lab.history import FactHistory
 from vsphere_ai.lab.invariants import INVARIANTS, judge
 from vsphere_ai.lab.ledger import Client, Ledger
 from vsphere_ai.lab.scenario_file import load
@@ -18,7 +18,7 @@ class Farm:
     """A ledger and a history, written by hand."""
 
     def __init__(self):
-        self.ledger, self.history = Ledger(), History()
+        self.ledger, self.history = Ledger(), FactHistory()
         self.ledger.on_entry = self.history.recorded
         self.history.clusters = {A: "gpu", B: "gpu", C: "gpu", "alone": ""}
         for host in self.history.clusters:
@@ -324,7 +324,7 @@ def test_an_instance_that_goes_away_under_a_vm_is_seen():
         with host.changing():
             gpu.mig_current = gpu.mig_pending = True
             made = gpu.create(gpu.profile("1g.5gb"))
-            gpu.vgpus.append(Vgpu(1, "vm1", "grid_a100-1-5c", 5, made.id))
+            gpu.vgpus.append(LabVgpu(1, "vm1", "grid_a100-1-5c", 5, made.id))
             host.notify("vgpu")
         assert judge((), farm.history, 0)[list(INVARIANTS).index("gpu-instances")].findings == ()
         with host.changing():

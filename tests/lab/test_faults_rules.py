@@ -7,9 +7,9 @@ import pytest
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.lab import managed
-from vsphere_ai.lab.faults.engine import Faults
+from vsphere_ai.lab.faults.engine import FaultEngine
 from vsphere_ai.lab.faults.rule_file import FIELDS, load, parse
-from vsphere_ai.lab.faults.rules import NOT_METHODS, WORDS, Event
+from vsphere_ai.lab.faults.rules import NOT_METHODS, WORDS, FaultEvent
 from vsphere_ai.lab.invariants import INVARIANTS
 
 BAD_PATTERN = "not a regular expression: missing ), unterminated subpattern at position 0"
@@ -33,7 +33,7 @@ def rule(text):
 
 
 def call(method="PowerOnVM_Task", name="vm1", host="esx1"):
-    return Event("soap", method, (name,), (host,))
+    return FaultEvent("soap", method, (name,), (host,))
 
 
 @pytest.mark.parametrize(
@@ -132,23 +132,23 @@ def test_every_word_can_be_written():
     ("text", "event", "met"),
     [
         ("{on: any, do: drop}", call(), True),
-        ("{on: any, do: drop}", Event("ssh", "ls", ("esx1",), ("esx1",)), True),
-        ("{on: any, do: drop}", Event("connect"), False),
-        ("{on: any, do: 503}", Event("ssh", "ls", ("esx1",), ("esx1",)), False),
+        ("{on: any, do: drop}", FaultEvent("ssh", "ls", ("esx1",), ("esx1",)), True),
+        ("{on: any, do: drop}", FaultEvent("connect"), False),
+        ("{on: any, do: 503}", FaultEvent("ssh", "ls", ("esx1",), ("esx1",)), False),
         ("{on: any-mutation, do: drop}", call("RetrievePropertiesEx"), False),
         ("{on: any-mutation, do: drop}", call("ReconfigVM_Task"), True),
         ("{on: PowerOnVM_Task, target: vm*, do: drop}", call(name="vm1"), True),
         ("{on: PowerOnVM_Task, target: vm2, do: drop}", call(name="vm1"), False),
-        ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", Event("ssh", "nvidia-smi mig -cgi 9"), True),
-        ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", Event("ssh", "nvidia-smi mig -lgi"), False),
+        ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", FaultEvent("ssh", "nvidia-smi mig -cgi 9"), True),
+        ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", FaultEvent("ssh", "nvidia-smi mig -lgi"), False),
         ("{on: any, do: {task-stuck: 5}}", call("StartService"), False),
         ("{on: any, do: guest-stuck}", call("ShutdownGuest"), True),
         ("{on: any, do: guest-stuck}", call("PowerOffVM_Task"), False),
         ("{on: any, do: address-taken}", call("PowerOnMultiVM_Task"), True),
         ("{on: any, do: address-taken}", call("ShutdownGuest"), False),
-        ("{on: any, do: power-loss}", Event("soap", "CreateFolder", ("f",)), False),
-        ("{on: any, do: {power-loss: esx1}}", Event("soap", "CreateFolder", ("f",)), True),
-        ("{on: ssh-connect, target: esx1, do: drop}", Event("ssh-connect", "", ("esx1",), ("esx1",)), True),
+        ("{on: any, do: power-loss}", FaultEvent("soap", "CreateFolder", ("f",)), False),
+        ("{on: any, do: {power-loss: esx1}}", FaultEvent("soap", "CreateFolder", ("f",)), True),
+        ("{on: ssh-connect, target: esx1, do: drop}", FaultEvent("ssh-connect", "", ("esx1",), ("esx1",)), True),
     ],
 )
 def test_what_a_rule_is_met_by(text, event, met):
@@ -173,18 +173,18 @@ def test_what_a_rule_is_met_by(text, event, met):
     ],
 )
 def test_which_commands_change_something(command, mutating):
-    assert Event("ssh", command).mutating is mutating
+    assert FaultEvent("ssh", command).mutating is mutating
 
 
 def test_which_methods_change_something():
     """What a method says of itself where it is carried out, and what its name says to the rules: both look at each."""
-    named = {m for m in managed.methods() if Event("soap", m).mutating}
+    named = {m for m in managed.methods() if FaultEvent("soap", m).mutating}
     assert named == managed.changing_methods()
     assert {"ReconfigVM_Task", "RebootHost_Task", "StartService", "UpdateOptions"} < named < managed.methods()
 
 
 def fires(text, count=12, seed=0):
-    faults = Faults()
+    faults = FaultEngine()
     faults.set(parse(text, "f"), seed)
     return [n for n in range(1, count + 1) if faults.meet(call())]
 
@@ -217,7 +217,7 @@ def test_a_seed_makes_chance_happen_again():
 
 
 def test_one_fault_per_call_and_nobody_loses_his_turn():
-    faults = Faults()
+    faults = FaultEngine()
     faults.set(parse("- {on: any, nth: 2, do: drop}\n- {on: any, nth: 2, do: hang}", "f"), 0)
     words = [f.rule.do.word if (f := faults.meet(call())) else "" for _ in range(4)]
     assert words == ["", "drop", "hang", ""]
@@ -230,7 +230,7 @@ def test_one_fault_per_call_and_nobody_loses_his_turn():
 
 
 def test_adding_keeps_counters_and_clearing_lets_go():
-    faults = Faults()
+    faults = FaultEngine()
     faults.set(parse("{on: any, do: drop}", "f"), 0)
     fired = faults.meet(call())
     faults.add(parse("{on: any, do: hang}", "f"))
@@ -243,7 +243,7 @@ def test_adding_keeps_counters_and_clearing_lets_go():
 
 
 def test_releasing_a_rule_lets_go_of_what_it_holds_and_of_nothing_else():
-    faults = Faults()
+    faults = FaultEngine()
     faults.set(parse("- {on: PowerOnVM_Task, do: hold}\n- {on: PowerOffVM_Task, do: hold}", "f"), 0)
     on, off = faults.meet(call("PowerOnVM_Task")), faults.meet(call("PowerOffVM_Task"))
     assert faults.release(2)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.lab.hardware import parts
-from vsphere_ai.lab.hardware.gpu import Gpu, Nvml
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu, Nvml
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell.run import run_line
 
@@ -41,15 +41,15 @@ def read(path: Path) -> list[Exchange]:
     return found
 
 
-def machine(board: str, driver: str, count: int = 8) -> Host:
-    gpus = [Gpu.of(n, f"0000:{bus}:00.0", board) for n, bus in enumerate(BUSES[:count])]
+def machine(board: str, driver: str, count: int = 8) -> LabHost:
+    gpus = [LabGpu.of(n, f"0000:{bus}:00.0", board) for n, bus in enumerate(BUSES[:count])]
     for gpu in gpus:
         gpu.resettable = True
         gpu.uuid = f"GPU-12345678-1234-1234-1234-12345678000{gpu.index}"
-    return Host("dgx", Ledger(), gpus=gpus, vibs=[parts.driver_vib(driver)])
+    return LabHost("dgx", Ledger(), gpus=gpus, vibs=[parts.driver_vib(driver)])
 
 
-def replay(host: Host, exchanges: list[Exchange], prepare: Callable[[Host, Exchange], None]) -> int:
+def replay(host: LabHost, exchanges: list[Exchange], prepare: Callable[[LabHost, Exchange], None]) -> int:
     for exchange in exchanges:
         prepare(host, exchange)
         line = re.sub(r"-cgi (MIG \S+)", r'-cgi "\1"', exchange.command)
@@ -60,13 +60,13 @@ def replay(host: Host, exchanges: list[Exchange], prepare: Callable[[Host, Excha
     return len(exchanges)
 
 
-def empty(*gpus: Gpu) -> None:
+def empty(*gpus: LabGpu) -> None:
     for gpu in gpus:
         gpu.instances.clear()
         gpu.mig_current = gpu.mig_pending = True
 
 
-def carve(gpu: Gpu, *tokens: str) -> None:
+def carve(gpu: LabGpu, *tokens: str) -> None:
     empty(gpu)
     for token in tokens:
         name, _, start = token.partition(":")
@@ -79,7 +79,7 @@ def carve(gpu: Gpu, *tokens: str) -> None:
 STARTS_EMPTY = ("19,14,9,5,5,2", "19,19,14,9", "9,19,14,19", "19:0,19:1", "9:4,9:4", "MIG 3g.20gb,2g")
 
 
-def prepare_a100(host: Host, at: Exchange) -> None:
+def prepare_a100(host: LabHost, at: Exchange) -> None:
     """Put the GPUs into the state the transcript's section heading tells of."""
     gpu, second, third, fifth = host.gpus[0], host.gpus[1], host.gpus[2], host.gpus[4]
     section = at.section
@@ -126,7 +126,7 @@ def test_session_of_other_boards(path):
     host = machine(board, driver, count=1)
     empty(host.gpus[0])
 
-    def prepare(host: Host, at: Exchange) -> None:
+    def prepare(host: LabHost, at: Exchange) -> None:
         if at.command.endswith("19,14,9,5,5,2 -C"):
             empty(host.gpus[0])
 
@@ -144,7 +144,7 @@ def test_edge_cases():
     host = machine("a100-40gb", "550.163.01", count=2)
     empty(host.gpus[0])
 
-    def prepare(host: Host, at: Exchange) -> None:
+    def prepare(host: LabHost, at: Exchange) -> None:
         if "5:0" in at.command:
             empty(host.gpus[int(at.command.split("-i ")[1][0])])
 

@@ -7,17 +7,17 @@ import pytest
 from support.gates import LONG
 
 from vsphere_ai.lab.hardware import parts, vgpu
-from vsphere_ai.lab.hardware.gpu import Activation, Gpu, Nvml, NvmlError
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import Activation, LabGpu, Nvml, NvmlError
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.pci import pci_devices
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell.run import run_line
 
 
 def make(board="a100-40gb", *, driver="470.256.02", count=2, **fields):
-    gpus = [Gpu.of(n, f"0000:{0x3B + n:02x}:00.0", board) for n in range(count)]
+    gpus = [LabGpu.of(n, f"0000:{0x3B + n:02x}:00.0", board) for n in range(count)]
     vibs = [parts.driver_vib(driver)] if driver else []
-    return Host("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs, boot_seconds=0.05, shutdown_seconds=0.0, **fields)
+    return LabHost("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs, boot_seconds=0.05, shutdown_seconds=0.0, **fields)
 
 
 def wait_for(condition, seconds=LONG):

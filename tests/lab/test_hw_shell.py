@@ -7,8 +7,8 @@ import pytest
 from support.gates import LONG
 
 from vsphere_ai.lab.hardware import parts, vgpu
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host, HostRefused
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import HostRefused, LabHost
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell.run import run_line
 
@@ -17,13 +17,13 @@ FIRST, SECOND = "0000:3b:00.0", "0000:86:00.0"
 
 @pytest.fixture
 def host():
-    gpus = [Gpu.of(n, pci, "a100-40gb", device_id=0x20F1) for n, pci in enumerate((FIRST, SECOND))]
+    gpus = [LabGpu.of(n, pci, "a100-40gb", device_id=0x20F1) for n, pci in enumerate((FIRST, SECOND))]
     rdma = parts.Pnic(
         "vmnic4", "0000:5e:00.0", "0c:42:a1:00:00:01", "nmlx5_core", vendor_id=0x15B3, device_id=0x101B,
         description="Mellanox Technologies MT28908 Family [ConnectX-6]", speed_mb=100_000, mtu=9000,
-        rdma=parts.RdmaDevice("vmrdma0", vmknic="vmk2"),
+        rdma=parts.LabRdmaDevice("vmrdma0", vmknic="vmk2"),
     )  # fmt: skip
-    return Host(
+    return LabHost(
         "esx01.lab.local",
         Ledger(),
         gpus=gpus,
@@ -302,7 +302,7 @@ def test_query_units_header_and_boards_without_mig(host):
     ]
     assert out(host, f"{line}csv,noheader,nounits").splitlines()[1] == "40960, 1, 2, Disabled"
     assert run_line(host, f"{line}xml").status == 2
-    odd = Host("esx-odd", Ledger(), gpus=[Gpu.of(0, FIRST, "t4-16gb")], vibs=[parts.driver_vib("470.256.02")])
+    odd = LabHost("esx-odd", Ledger(), gpus=[LabGpu.of(0, FIRST, "t4-16gb")], vibs=[parts.driver_vib("470.256.02")])
     assert out(odd, "nvidia-smi --query-gpu=name,mig.mode.current --format=csv,noheader") == "Tesla T4, [N/A]\n"
     assert out(odd, "nvidia-smi mig -lgi", 6) == "No MIG-enabled devices found.\n"
     assert "|                  N/A |" in out(odd, "nvidia-smi")

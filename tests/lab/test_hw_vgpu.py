@@ -7,17 +7,17 @@ import pytest
 
 from vsphere_ai.lab.hardware import parts, vgpu
 from vsphere_ai.lab.hardware.boards import board, board_keys
-from vsphere_ai.lab.hardware.gpu import Gpu, NvmlError
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu, NvmlError
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 
 
 def make(*mig: bool, driver="470.256.02", key="a100-40gb", policy="performance"):
-    gpus = [Gpu.of(n, f"0000:{0x3B + n:02x}:00.0", key) for n in range(len(mig))]
+    gpus = [LabGpu.of(n, f"0000:{0x3B + n:02x}:00.0", key) for n in range(len(mig))]
     for gpu, enabled in zip(gpus, mig, strict=True):
         gpu.configured = "sharedDirect"
         gpu.mig_current = gpu.mig_pending = enabled
-    return Host("esx", Ledger(), gpus=gpus, vibs=[parts.driver_vib(driver)], assignment_policy=policy)
+    return LabHost("esx", Ledger(), gpus=gpus, vibs=[parts.driver_vib(driver)], assignment_policy=policy)
 
 
 def carried(host):
@@ -208,7 +208,7 @@ def legal(sizes, present, added):
 def test_free_counts_and_maximum_agree_with_brute_force(key):
     """Filling an empty GPU greedily reaches each profile's maximum, and Free says so at each step."""
     for swapped in (False, True):
-        gpu = Gpu.of(0, "0000:3b:00.0", key, swapped_ids=swapped)
+        gpu = LabGpu.of(0, "0000:3b:00.0", key, swapped_ids=swapped)
         gpu.driver = "595.10"
         for profile in gpu.profiles():
             gpu.instances.clear()
@@ -222,7 +222,7 @@ def test_free_counts_and_maximum_agree_with_brute_force(key):
 
 
 def test_swapped_board_gives_the_ids_seen_on_an_h100_pcie():
-    gpu = Gpu.of(0, "0000:3b:00.0", "h100-80gb-pcie", swapped_ids=True)
+    gpu = LabGpu.of(0, "0000:3b:00.0", "h100-80gb-pcie", swapped_ids=True)
     gpu.driver = "550.163.01"
     assert [gpu.create(gpu.profile("19")).id for _ in range(7)] == [9, 7, 8, 11, 12, 13, 14]
 

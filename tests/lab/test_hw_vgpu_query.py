@@ -7,8 +7,8 @@ import pytest
 
 from vsphere_ai.gpu.smi.running import parse_running
 from vsphere_ai.lab.hardware import parts, vgpu
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Guest, Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabGuest, LabHost
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell.run import run_line
 
@@ -17,11 +17,11 @@ CAPTURED = (Path(__file__).parents[1] / "gpu" / "fixtures" / "vgpu-q-t4.txt").re
 
 @pytest.fixture
 def host():
-    gpus = [Gpu.of(n, pci, "a100-40gb", device_id=0x20F1) for n, pci in enumerate(("0000:3b:00.0", "0000:86:00.0"))]
+    gpus = [LabGpu.of(n, pci, "a100-40gb", device_id=0x20F1) for n, pci in enumerate(("0000:3b:00.0", "0000:86:00.0"))]
     for gpu in gpus:
         gpu.configured, gpu.mig_pending, gpu.mig_current = "sharedDirect", True, True
     vibs = [*parts.default_vibs("7.0.2", "17867351"), parts.driver_vib("535.261.03")]
-    return Host("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs)
+    return LabHost("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs)
 
 
 def query(host, line="nvidia-smi vgpu -q"):
@@ -41,7 +41,7 @@ def test_it_looks_like_a_capture(host):
 
 
 def test_it_tells_vm_instance_licence_and_driver(host):
-    host.guest_of = {"train-01": Guest("525.60.13", "unlicensed"), "train-02": Guest("")}.get
+    host.guest_of = {"train-01": LabGuest("525.60.13", "unlicensed"), "train-02": LabGuest("")}.get
     vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
     vgpu.power_on(host, "train-02", ["grid_a100-1-5c"])
     vgpu.power_on(host, "train-03", ["grid_a100-7-40c"])
@@ -60,17 +60,17 @@ def test_a_host_whose_driver_does_not_tell_the_instance(host):
 
 
 def test_a_guest_that_is_not_up_has_no_licence_state(host):
-    host.guest_of = {"train-01": Guest("")}.get
+    host.guest_of = {"train-01": LabGuest("")}.get
     vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
     assert "License Status                    : N/A (Expiry: N/A)" in query(host)
     assert "Placement ID" not in query(host), "R535"
 
 
 def test_places_of_a_gpu_with_mixed_sizes_from_r550_on():
-    gpu = Gpu.of(0, "0000:3b:00.0", "l40-48gb")
+    gpu = LabGpu.of(0, "0000:3b:00.0", "l40-48gb")
     gpu.configured, gpu.vgpu_mode = "sharedDirect", "mixedSize"
     vibs = [*parts.default_vibs("8.0.3", "24022510"), parts.driver_vib("550.90.05")]
-    host = Host("esx01.lab.local", Ledger(), gpus=[gpu], vibs=vibs, version="8.0.3")
+    host = LabHost("esx01.lab.local", Ledger(), gpus=[gpu], vibs=vibs, version="8.0.3")
     for number, size in enumerate((24, 12, 8)):
         vgpu.power_on(host, f"vm-{number}", [f"nvidia_l40-{size}c"])
     rows = re.findall(r"Placement ID +: (\S+)", query(host))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.lab.hardware import drivers, parts
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell import esxcli
 
@@ -47,7 +47,7 @@ def nic(name="vmnic4"):
 
 
 def test_the_shell_tells_it():
-    host = Host("esx01", Ledger(), pnics=[nic()])
+    host = LabHost("esx01", Ledger(), pnics=[nic()])
     said = esxcli.main(host, ["network", "nic", "get", "-n", "vmnic4"])
     assert said.status == 0
     info = said.stdout.partition("   Driver Info: \n")[2].splitlines()[:4]
@@ -65,7 +65,7 @@ def test_the_shell_tells_it():
     ("words", "said"), [(["-n", "vmnic9"], "Invalid NIC name: vmnic9"), ([], "Missing required parameter --nic-name")]
 )
 def test_the_shell_refuses(words, said):
-    result = esxcli.main(Host("esx01", Ledger(), pnics=[nic()]), ["network", "nic", "get", *words])
+    result = esxcli.main(LabHost("esx01", Ledger(), pnics=[nic()]), ["network", "nic", "get", *words])
     assert (result.status, said in result.stdout) == (1, True)
 
 

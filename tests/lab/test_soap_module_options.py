@@ -5,8 +5,8 @@ from pyVmomi import vim
 from support.farm import reboot
 
 from vsphere_ai.lab.hardware import drivers
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.hardware.parts import Pnic, RdmaDevice
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.hardware.parts import LabRdmaDevice, Pnic
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.shell.esxcli import main
 
@@ -41,8 +41,8 @@ def test_a_module_the_host_does_not_have(soap):
 
 @pytest.fixture
 def host():
-    rdma = Pnic("vmnic4", "0000:5e:00.0", "00:00:00:00:00:01", driver=CORE, rdma=RdmaDevice("vmrdma0"))
-    return Host("esx01", Ledger(), pnics=[Pnic("vmnic0", "0000:18:00.0", "00:00:00:00:00:02"), rdma])
+    rdma = Pnic("vmnic4", "0000:5e:00.0", "00:00:00:00:00:01", driver=CORE, rdma=LabRdmaDevice("vmrdma0"))
+    return LabHost("esx01", Ledger(), pnics=[Pnic("vmnic0", "0000:18:00.0", "00:00:00:00:00:02"), rdma])
 
 
 def esxcli(host, line):

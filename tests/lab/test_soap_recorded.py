@@ -44,5 +44,5 @@ def test_requests_are_read_and_answers_written_as_recorded(pair):
 
 @pytest.mark.parametrize("cut", [30, 200, 400])
 def test_a_request_cut_short_is_refused(cut):
-    with pytest.raises(wire.BadRequest):
+    with pytest.raises(wire.MalformedCall):
         wire.RequestParser().parse(RECORDED[0]["request"].encode()[:cut])

@@ -13,8 +13,8 @@ from support.gates import LONG
 from support.programs import needs_program
 
 from vsphere_ai.lab.hardware import parts
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.sshd import SshServer
 
@@ -23,10 +23,10 @@ PASSWORD = "VMware1!"
 
 @pytest.fixture
 def host():
-    machine = Host(
+    machine = LabHost(
         "esx01.lab.local",
         Ledger(),
-        gpus=[Gpu.of(0, "0000:3b:00.0", "a100-40gb", device_id=0x20F1)],
+        gpus=[LabGpu.of(0, "0000:3b:00.0", "a100-40gb", device_id=0x20F1)],
         vibs=[parts.driver_vib("470.256.02")],
         boot_seconds=0.3,
         shutdown_seconds=0.05,

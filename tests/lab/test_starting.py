@@ -15,7 +15,7 @@ from filelock import FileLock
 from vsphere_ai.cli.setup import lab
 from vsphere_ai.lab.build import build
 from vsphere_ai.lab.front import process, starting
-from vsphere_ai.lab.front.starting import FILE, Patience, Progress, StartTimeout, Wait
+from vsphere_ai.lab.front.starting import FILE, Patience, StartProgress, StartTimeout, StartWait
 from vsphere_ai.lab.scenario_file import parse
 
 PROGRAM = """#!{python}
@@ -70,7 +70,7 @@ def gone(folder: Path) -> bool:
 
 def test_a_start_may_take_any_time_while_it_makes_progress(tmp_path, clock):
     texts = []
-    wait = Wait(tmp_path, Patience(silence=60, report=texts.append))
+    wait = StartWait(tmp_path, Patience(silence=60, report=texts.append))
     for number in range(100):
         (tmp_path / FILE).write_text(f"building hosts and VMs, {number} of 100")
         clock(59)
@@ -81,7 +81,7 @@ def test_a_start_may_take_any_time_while_it_makes_progress(tmp_path, clock):
 
 def test_a_start_without_progress_is_given_up_and_the_error_says_where_it_was(tmp_path, clock):
     (tmp_path / FILE).write_text("building hosts and VMs, 7 of 9")
-    wait = Wait(tmp_path, Patience(silence=60))
+    wait = StartWait(tmp_path, Patience(silence=60))
     wait.check("the lab did not start")
     clock(59.9)
     wait.check("the lab did not start")
@@ -91,7 +91,7 @@ def test_a_start_without_progress_is_given_up_and_the_error_says_where_it_was(tm
 
 
 def test_a_limit_ends_a_start_that_makes_progress(tmp_path, clock):
-    wait = Wait(tmp_path, Patience(timeout=100))
+    wait = StartWait(tmp_path, Patience(timeout=100))
     for number in range(2):
         (tmp_path / FILE).write_text(f"step {number}")
         clock(49)
@@ -104,7 +104,7 @@ def test_a_limit_ends_a_start_that_makes_progress(tmp_path, clock):
 
 def test_objects_are_counted_but_not_each_of_them_is_written(clock):
     texts = []
-    progress = Progress(texts.append)
+    progress = StartProgress(texts.append)
     progress.stage("building hosts and VMs", 30_000)
     for _ in range(30_000):
         progress.step()
@@ -118,7 +118,7 @@ def test_a_farm_is_counted_host_by_host_and_vm_by_vm(clock, monkeypatch):
     monkeypatch.setattr(starting, "WRITE_SECONDS", 0)
     texts = []
     text = "name: x\nhosts: [{name: 'esx[1:2]'}]\nvms: [{name: 'vm[1:3]', host: esx1}]\n"
-    build(parse(text, "s.yml"), "x", progress=Progress(texts.append)).close()
+    build(parse(text, "s.yml"), "x", progress=StartProgress(texts.append)).close()
     counted = [text for text in texts if text.startswith("building")]
     assert counted == [f"building hosts and VMs, {number} of 5" for number in range(6)]
 
@@ -204,12 +204,12 @@ def test_the_default_farm_passes_every_stage(tmp_path):
 
     texts = []
 
-    class Noted(Progress):
+    class Noted(StartProgress):
         def __init__(self, write):
             super().__init__(lambda text: (write(text), texts.append(text)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(main, "Progress", Noted)
+        patch.setattr(main, "StartProgress", Noted)
         made, server = main.start(tmp_path / "lab")
     server.shutdown()
     made.close()

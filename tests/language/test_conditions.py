@@ -8,11 +8,11 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventories.inventory import Group, Inventory
+from vsphere_ai.language.inventories.inventory import Inventory, InventoryGroup
 from vsphere_ai.language.inventories.patterns import PatternError, condition, condition_of, members, parse
 from vsphere_ai.language.inventories.selected import ASKED, RECORD
 from vsphere_ai.language.inventories.selection import narrow, select
-from vsphere_ai.language.inventories.selectors import SELECTORS, HostGroup, Unread, VmGroup
+from vsphere_ai.language.inventories.selectors import SELECTORS, HostGroup, Unread, VmSelector
 from vsphere_ai.model.facts import About, Estate, Facts
 
 HERE = Mark("play.yml", 3, 10)
@@ -48,7 +48,9 @@ RECORDED = {
 
 @pytest.fixture
 def inventory():
-    tagged = Group("tagged", VmGroup(tag=("Team/ml",), without=({"tag": "Stage/frozen"},)), Mark("inventory.yml", 7, 3))
+    tagged = InventoryGroup(
+        "tagged", VmSelector(tag=("Team/ml",), without=({"tag": "Stage/frozen"},)), Mark("inventory.yml", 7, 3)
+    )
     return Inventory(Path("inventory.yml"), vms={"tagged": tagged})
 
 
@@ -99,7 +101,7 @@ SELECTED = [
 
 @pytest.mark.parametrize(("given", "numbers"), SELECTED)
 def test_whom_conditions_of_a_play_mean(given, numbers, inventory, known):
-    selector = VmGroup.model_validate(tuples(given))
+    selector = VmSelector.model_validate(tuples(given))
     found = select(selector, "vm", inventory, known, mark=HERE)
     assert sorted(int(t.ref.rpartition("-")[2]) for t in found) == numbers
     again = SELECTORS["vm"].model_validate_json(selector.model_dump_json(exclude_none=True))
@@ -152,7 +154,7 @@ def test_a_limit_takes_hosts_and_vms_by_conditions(inventory, known):
 
 
 def test_all_that_is_not_known_is_asked_for_at_once(inventory, estate):
-    group = VmGroup(tag=("Team/ml", "Team/web"), gpu=("A100",), without=({"power": "off"},))
+    group = VmSelector(tag=("Team/ml", "Team/web"), gpu=("A100",), without=({"power": "off"},))
     with pytest.raises(Unread) as caught:
         select(group, "vm", inventory, estate, mark=HERE)
     assert caught.value.wants == {("tag", "Team/ml"), ("tag", "Team/web"), ("gpu", "vm"), ("power", "")}
@@ -227,7 +229,9 @@ def test_conditions_take_work_in_proportion_to_the_estate(size):
     objects = Counted(objects)
     Counted.looked = 0
     estate = Estate(About("lab", "7.0.2", "1", "7.0.2.0", "uuid"), objects)
-    selector = VmGroup(tag=("Team/ml",), attribute={"owner": ("ml",)}, power=("on",), without=({"names": "vm-00000"},))
+    selector = VmSelector(
+        tag=("Team/ml",), attribute={"owner": ("ml",)}, power=("on",), without=({"names": "vm-00000"},)
+    )
     found = select(selector, "vm", Inventory(Path("inventory.yml")), estate, mark=HERE)
     assert len(found) == size // 2 - 1
     assert Counted.looked < 12 * size

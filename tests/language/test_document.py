@@ -7,7 +7,7 @@ import pytest
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.language.inventories.inventory import load_inventory
-from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, parse
+from vsphere_ai.language.yaml_files.document import FaultCollector, excerpt, load, parse
 
 # What YAML 1.1 readers take for numbers, times, dates and switches; the ids of this trade look like that.
 TRICKY = [
@@ -149,7 +149,7 @@ def test_a_path_that_is_no_file_is_refused(tmp_path):
 
 
 def test_faults_that_leave_a_readable_rest_are_collected_when_asked():
-    faults = Faults()
+    faults = FaultCollector()
     assert parse("a: 1\na: 2\nb: 3\n", "a.yml", faults).data == {"a": 1, "b": 3}
     assert [d.mark.line for d in faults.found] == [2]
     with pytest.raises(InputError, match="given twice"):
@@ -157,7 +157,7 @@ def test_faults_that_leave_a_readable_rest_are_collected_when_asked():
 
 
 def test_one_fault_is_noted_once_and_there_is_an_end_to_it():
-    faults = Faults()
+    faults = FaultCollector()
     for number in range(500):
         faults.add(Mark("a.yml", number), "wrong")
         faults.add(Mark("a.yml", number), "wrong")

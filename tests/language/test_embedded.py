@@ -4,7 +4,7 @@ import pytest
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.gpu.mig import parted
-from vsphere_ai.language.yaml_files.document import Faults
+from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.language.yaml_files.embedded import load_holding
 
 PLAIN = """version: v1
@@ -35,7 +35,7 @@ QUOTED = 'data:\n  config.yaml: "version: v1\\nmig-configs: {half: [{devices: al
 def read(tmp_path, text):
     file = tmp_path / "file.yaml"
     file.write_text(text)
-    faults = Faults()
+    faults = FaultCollector()
     document = load_holding(file, parted.CONFIGS, faults)
 
     def refuse(path, message, help=""):

@@ -4,7 +4,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.language.inventories.inventory import HostGroup, SshSettings, VmGroup, load_inventory, split_peer
+from vsphere_ai.language.inventories.inventory import HostGroup, SshSettings, VmSelector, load_inventory, split_peer
 
 FULL = """\
 vcenters:
@@ -65,7 +65,7 @@ def test_everything_an_inventory_can_say(tmp_path, monkeypatch):
     assert inventory.hosts["gpu_hosts"].selector == HostGroup(cluster="gpu-a")
     assert inventory.hosts["spare"].selector == HostGroup(names=("esx-[09:10]", "!esx-10"))
     assert inventory.groups("host")["one"].selector == HostGroup(names=("esx-01",))
-    assert inventory.groups("vm")["training"].selector == VmGroup(folder="ai/training", names=("train-*",))
+    assert inventory.groups("vm")["training"].selector == VmSelector(folder="ai/training", names=("train-*",))
     assert (inventory.hosts["one"].mark.line, inventory.hosts["one"].mark.column) == (16, 3)
     assert inventory.ssh
     assert inventory.ssh.key_file == "/home/op/id_ed25519"

@@ -9,7 +9,7 @@ from language.variables_support import Files, stated
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.language.inventories.inventory import load_inventory
-from vsphere_ai.language.yaml_files.document import Faults, parse
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse
 from vsphere_ai.language.yaml_files.merge_keys import load
 from vsphere_ai.language.yaml_files.yaml import MAX_DEPTH
 
@@ -23,7 +23,7 @@ def files(tmp_path, kinds):
 def read(tmp_path):
     def read(text):
         (tmp_path / "a.yml").write_text(text)
-        faults = Faults()
+        faults = FaultCollector()
         document = load(tmp_path / "a.yml", faults)
         faults.raise_any()
         return document
@@ -113,4 +113,4 @@ def test_merging_is_the_later_laid_below_the_earlier(tmp_path_factory, own, othe
     wanted = {}
     for each in (*reversed(others), own):
         wanted |= each
-    assert load(path, Faults()).data["all"] == wanted
+    assert load(path, FaultCollector()).data["all"] == wanted

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.inventories.inventory import Group, HostGroup, Inventory, VCenterSettings
+from vsphere_ai.language.inventories.inventory import HostGroup, Inventory, InventoryGroup, VCenterSettings
 from vsphere_ai.language.playbooks.desired import desired, vcenters
 from vsphere_ai.language.playbooks.play import Power, Rolling, from_document, to_document
 from vsphere_ai.language.playbooks.playbook import load_playbook
@@ -36,7 +36,7 @@ def inventory():
     return Inventory(
         Path("i.yml"),
         vcenters={"lab": settings("lab")},
-        hosts={"gpu_hosts": Group("gpu_hosts", HostGroup(cluster="gpu-a"), None)},
+        hosts={"gpu_hosts": InventoryGroup("gpu_hosts", HostGroup(cluster="gpu-a"), None)},
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventories.inventory import Group, HostGroup, Inventory, VmGroup
+from vsphere_ai.language.inventories.inventory import HostGroup, Inventory, InventoryGroup, VmSelector
 from vsphere_ai.language.inventories.patterns import MAX_NAMES, PatternError, Term, expand, parse
 from vsphere_ai.language.inventories.selection import narrow, select
 from vsphere_ai.model.facts import About, Estate, Facts
@@ -16,7 +16,7 @@ HERE = Mark("play.yml", 3, 10)
 
 
 def group(name, selector):
-    return name, Group(name, selector, Mark("inventory.yml", 7, 3), "   7 | excerpt")
+    return name, InventoryGroup(name, selector, Mark("inventory.yml", 7, 3), "   7 | excerpt")
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def inventory():
         ),
         vms=dict(
             [
-                group("training", VmGroup(folder="ai/training")),
-                group("ai1", VmGroup(folder="/DC1/vm/ai")),
-                group("ai", VmGroup(folder="ai")),
-                group("cluster_b", VmGroup(cluster="gpu-b")),
-                group("some", VmGroup(cluster="gpu-a", names=("train-*", "!train-04"))),
-                group("chained", VmGroup(names=("training",))),
+                group("training", VmSelector(folder="ai/training")),
+                group("ai1", VmSelector(folder="/DC1/vm/ai")),
+                group("ai", VmSelector(folder="ai")),
+                group("cluster_b", VmSelector(cluster="gpu-b")),
+                group("some", VmSelector(cluster="gpu-a", names=("train-*", "!train-04"))),
+                group("chained", VmSelector(names=("training",))),
             ]
         ),
     )

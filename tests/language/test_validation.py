@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.language.yaml_files.document import Faults, parse
-from vsphere_ai.language.yaml_files.validation import Place, describe, settable, validate
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse
+from vsphere_ai.language.yaml_files.validation import ValuePlace, describe, settable, validate
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import observed
 
@@ -36,8 +36,8 @@ class Outer(BaseModel):
 
 
 def check(text):
-    document, faults = parse(text, "a.yml"), Faults()
-    made = validate(Outer, document.data, Place(document, (), faults))
+    document, faults = parse(text, "a.yml"), FaultCollector()
+    made = validate(Outer, document.data, ValuePlace(document, (), faults))
     return made, [(d.mark.line, d.mark.column, d.message, d.help) for d in sorted(faults.found)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.estates import ABOUT, ESX1, ESX2, estate, guest, host, made, vm, wants
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.inventories.inventory import Group, Inventory, VmGroup
+from vsphere_ai.language.inventories.inventory import Inventory, InventoryGroup, VmSelector
 from vsphere_ai.language.inventories.selection import passed_over, select
 from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Estate, Facts
@@ -23,7 +23,8 @@ GUARD = Target("vm", "guard-01", "VirtualMachine:vm-72")
 CLOUD = Target("vm", "cloud-01", "VirtualMachine:vm-73")
 LIKE = Target("vm", "vCLS-of-mine", "VirtualMachine:vm-74")
 INVENTORY = Inventory(
-    Path("inventory.yml"), vms={"mine": Group("mine", VmGroup(names=("*-01",)), Mark("inventory.yml", 1, 1), "")}
+    Path("inventory.yml"),
+    vms={"mine": InventoryGroup("mine", VmSelector(names=("*-01",)), Mark("inventory.yml", 1, 1), "")},
 )
 HERE = Mark("play.yml", 1, 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.model.estate.kept import once
-from vsphere_ai.model.estate.malformed import Read, logged
+from vsphere_ai.model.estate.malformed import ValueRead, logged
 from vsphere_ai.model.facts import About, Estate, Facts
 
 ABOUT = About("lab", "7.0.3", "1", "7.0.3.0", "uuid")
@@ -31,7 +31,7 @@ def test_what_is_read_is_logged_each_time():
     for _ in range(2):
         log.clear()
         assert joined(estate["HostSystem:1"]) == "1"
-        assert log == [Read("HostSystem:1", "a")]
+        assert log == [ValueRead("HostSystem:1", "a")]
 
 
 def test_facts_with_something_kept_are_equal_to_others():

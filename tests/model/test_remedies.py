@@ -6,11 +6,11 @@ import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, view, vm, wants
 
 from vsphere_ai.model.estate.remedies import play_for, version_for
-from vsphere_ai.planning.planner import Besides, make_plan
+from vsphere_ai.planning.planner import PlanContext, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
-from vsphere_ai.resources.pci_devices import Device, PciDevices
+from vsphere_ai.resources.pci_devices import PassthroughDevice, PciDevices
 from vsphere_ai.resources.remedies import leave_some_out, upgrade_for
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -22,7 +22,7 @@ GONE = {"runtime__connectionState": "notResponding"}
 
 
 def help_of(of, wanted, left_out=(), rule="vgpu.profile"):
-    plan = make_plan(wanted, of, kinds(), "test.yml", besides=Besides(left_out=frozenset(h.ref for h in left_out)))
+    plan = make_plan(wanted, of, kinds(), "test.yml", besides=PlanContext(left_out=frozenset(h.ref for h in left_out)))
     (problem,) = [p for p in plan.problems if p.rule == rule]
     return problem.remedy
 
@@ -70,7 +70,7 @@ def test_mig_is_not_added_where_the_play_has_it():
 )  # fmt: skip
 def test_passthrough_is_advised_only_for_a_device_that_is_there_and_can(more, help_):
     of = estate(host(ESX1, **more), guest(vm(1), ESX1, runtime__powerState="poweredOff"))
-    wanted = {vm(1): wants(PciDevices(devices=(Device(vendor="10de", device="20f1"),)))}
+    wanted = {vm(1): wants(PciDevices(devices=(PassthroughDevice(vendor="10de", device="20f1"),)))}
     assert help_of(of, wanted, rule="pci_devices.not-passed") == help_
 
 

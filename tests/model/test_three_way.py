@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.model.three_way import Part, compare
+from vsphere_ai.model.three_way import SettingPart, compare
 
 UNCHANGED, DONE, CONFLICT = (True, False), (False, True), (False, False)
 
@@ -74,11 +74,11 @@ def test_a_host_of_a_switch_is_matched_although_it_is_read_in_another_shape_than
 @pytest.mark.parametrize(
     ("part", "text"),
     [
-        (Part("config.maxMtu", 1500, 1400, False), "maxMtu is 1400, was 1500"),
-        (Part("x", None, True, False), "x is yes, was none"),
-        (Part("config.host", ({"host": 1},), (), False), "host"),
-        (Part("x", {"a": 1}, None, False), "x"),
-        (Part("x", ("a", "a"), (), False), "x is none, was a ×2"),
+        (SettingPart("config.maxMtu", 1500, 1400, False), "maxMtu is 1400, was 1500"),
+        (SettingPart("x", None, True, False), "x is yes, was none"),
+        (SettingPart("config.host", ({"host": 1},), (), False), "host"),
+        (SettingPart("x", {"a": 1}, None, False), "x"),
+        (SettingPart("x", ("a", "a"), (), False), "x is none, was a ×2"),
     ],
 )
 def test_a_part_in_words(part, text):

@@ -6,7 +6,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, NoFit
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.smi.live import PLACEMENTS, PROFILES, RUNNING
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.view import View
 from vsphere_ai.planning import capacity
 from vsphere_ai.planning.capacity import problems_of
@@ -94,7 +94,7 @@ def listed(*vgpus):
         rows = {"VM ID": number, "VM Name": name, "vGPU Name": "GRID A100-3-20C", "Guest Driver Version": "N/A",
                 "License Status": "N/A", "GPU Instance ID": gi}  # fmt: skip
         text += f"    vGPU ID : {number}\n" + "".join(f"        {key} : {value}\n" for key, value in rows.items())
-    return {RUNNING.name: Output(0, text)}
+    return {RUNNING.name: CommandOutput(0, text)}
 
 
 def test_the_instance_of_a_vm_that_leaves_is_gone_and_that_of_another_stays_where_nvidia_smi_shows_it():
@@ -118,7 +118,7 @@ def mixed(*vgpus):
         rows |= {} if place is None else {"Placement ID": place}
         text += f"    vGPU ID : {number}\n" + "".join(f"        {key} : {value}\n" for key, value in rows.items())
     infos = ({**make.gpu_info(make.PCI[0], "sharedDirect", refs(*(v[0] for v in vgpus))), "vgpuMode": "mixedSize"},)
-    facts = host(probes={RUNNING.name: Output(0, text)}, listed=LISTED_SLICED, config__graphicsInfo=infos,
+    facts = host(probes={RUNNING.name: CommandOutput(0, text)}, listed=LISTED_SLICED, config__graphicsInfo=infos,
                  hardware__pciDevice=(make.pci_device(make.PCI[0], make.A100),))  # fmt: skip
     return [facts, *(guest(number, f"grid_a100-{size}c") for number, size, _ in vgpus)]
 
@@ -416,9 +416,11 @@ def test_no_order_is_no_refusal_where_instances_may_have_been_made_beforehand(mo
 
 PRO_5000 = 0x2BB3
 LISTS = {
-    PROFILES.name: Output(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
+    PROFILES.name: CommandOutput(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
                              "| 0 MIG 4g.48gb 0 1/1 47.4 No 110 3 3 |\n| 4 1 1 |\n+-+\n"),
-    PLACEMENTS.name: Output(0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"),
+    PLACEMENTS.name: CommandOutput(
+        0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"
+    ),
 }  # fmt: skip
 ON_PRO = "nvidia_rtx_pro_5000_blackwell-1-12q"
 

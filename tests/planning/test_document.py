@@ -33,11 +33,11 @@ from vsphere_ai.planning.document import (
     plan_document,
     saved_plan,
 )
-from vsphere_ai.planning.planner import Answer
+from vsphere_ai.planning.planner import CheckAnswer
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
+from vsphere_ai.resources.pvrdma import Pvrdma, PvrdmaAdapter
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 
 FIREWALL = PvrdmaHost(firewall=True)
@@ -112,7 +112,7 @@ def test_the_document_says_everything_the_text_says(plan):
 def test_problems_findings_and_answers_are_in_it():
     bad = made(plain_farm(), {ESX1: wants(PvrdmaHost(vmknic="vmk9"))})
     finding = Finding(ESX1, "gpu.vib", "warn", "old", "", (("software", "470"),), "https://docs.nvidia.com")
-    document = plan_document(replace(bad, findings=(finding,), answers=(Answer(vm(1), "CheckPowerOn", ("no",)),)))
+    document = plan_document(replace(bad, findings=(finding,), answers=(CheckAnswer(vm(1), "CheckPowerOn", ("no",)),)))
     (problem,) = document["problems"]
     assert (problem["rule"], problem["target"]["name"]) == ("pvrdma.vmknic-missing", "esx01")
     assert document["findings"][0]["evidence"] == [{"path": "software", "value": "470"}]
@@ -143,7 +143,7 @@ def test_each_entry_of_a_long_list_takes_one_line_wherever_it_is():
 
 def test_the_digest_is_of_what_is_done_and_where_not_of_advice(plan):
     same = (
-        replace(plan, answers=(Answer(vm(1), "CheckVmConfig", note="later"),)),
+        replace(plan, answers=(CheckAnswer(vm(1), "CheckVmConfig", note="later"),)),
         replace(plan, findings=()),
         replace(plan, playbook="other.yml"),
     )
@@ -174,7 +174,7 @@ def test_a_saved_plan_opens_with_its_playbook_scope_and_digest(plan):
 
 
 def test_a_playbook_with_lists_comes_back_as_it_was(plan):
-    wanted = (Pvrdma(adapters=(Adapter(port_group="a\u202eb", protocol="rocev2"),)),)
+    wanted = (Pvrdma(adapters=(PvrdmaAdapter(port_group="a\u202eb", protocol="rocev2"),)),)
     text = dumps(saved_plan(plan_document(plan), digest(plan), playbook(*wanted), {}))
     assert from_document(open_saved(text, "p").desired, kinds()) == playbook(*wanted)
 

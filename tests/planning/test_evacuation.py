@@ -33,7 +33,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
 from vsphere_ai.planning.moves import vgpu_moves
 from vsphere_ai.planning.moves.evacuation import why_pinned
-from vsphere_ai.planning.planner import Besides, make_plan
+from vsphere_ai.planning.planner import PlanContext, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -239,7 +239,7 @@ def test_a_host_whose_vms_go_off_later_takes_none():
     work = {h: [Step(target=h, summary="work", needs_maintenance=True)] for h in desired}
 
     def plan(*facts):
-        return make_plan(desired, farm(*facts), kinds(), "test.yml", besides=Besides(work))
+        return make_plan(desired, farm(*facts), kinds(), "test.yml", besides=PlanContext(work))
 
     possible = plan(gpu_host(1, [1]), gpu_host(2), gpu_vm(1, 1))
     assert not possible.problems

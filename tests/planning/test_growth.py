@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import MALFORMED, Estate
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import digest, dumps, plan_document
-from vsphere_ai.planning.planner import Besides, again, make_plan, remaining
+from vsphere_ai.planning.planner import PlanContext, again, make_plan, remaining
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.report.plans.plan_text import Beside, plan_text
 from vsphere_ai.resources import kinds
@@ -137,7 +137,7 @@ def test_planning_moves_of_vms_with_vgpus_does_not_grow_faster_than_the_hosts(cl
         found, plans = gpu_estate(count, vms=vms, profile=HALF, cluster_of=cluster_of), []
         wanted = {esx(n): how for n in range(1, count + 1)}
         work = {h: [Step(target=h, summary="work", needs_maintenance=True)] for h in wanted}
-        plan = lambda e, w=wanted, s=work: make_plan(w, e, kinds(), besides=Besides(s))  # noqa: E731
+        plan = lambda e, w=wanted, s=work: make_plan(w, e, kinds(), besides=PlanContext(s))  # noqa: E731
         counts.append(operations(lambda e, p=plans, plan=plan: p.append(plan(e)), found))
         assert plans[0].problems == ()
         assert len(plans[0].impact.migrations) >= vms * count

@@ -12,11 +12,11 @@ from support.raising import refused
 from vsphere_ai.errors import HostUnhealthy, StepFailed
 from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Healthy, RunningVm
 from vsphere_ai.planning.document import Approved, plain
-from vsphere_ai.planning.scheduling.health import Alarm, Found
+from vsphere_ai.planning.scheduling.health import Alarm, HostBefore
 
 GPUS = tuple(gpu_info(p) for p in ("0000:3b:00.0", "0000:86:00.0"))
 WELL = {"runtime.connectionState": "connected", "runtime.inMaintenanceMode": False, "config.graphicsInfo": GPUS}
@@ -52,8 +52,8 @@ class World:
 def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     """Pass the gate; return what was said meanwhile."""
     said = []
-    known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
-    acting = Executor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
+    known = {ESX1.ref: HostBefore(ESX1, 2, alarms)} if found else {}
+    acting = StepExecutor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
     acting.do(Healthy(target=ESX1, summary="", **options), said.append)
     return said
@@ -124,7 +124,7 @@ def test_an_alarm_whose_name_cannot_be_read_is_named_by_its_reference(clock):
 
 
 def test_what_was_found_survives_the_journal():
-    found = Found(ESX1, 2, (OLD,))
+    found = HostBefore(ESX1, 2, (OLD,))
     assert Approved.model_validate(json.loads(json.dumps({"impact": {"found": [plain(found)]}}))).impact.found == (
         found,
     )
@@ -158,8 +158,8 @@ def test_vms_that_were_switched_off_run_again(clock, vms, now, words):
 
 
 def before(world, action, found=True, **options):
-    known = {ESX1.ref: Found(ESX1, 2)} if found else {}
-    acting = Executor(Context(world, Shells(), lambda target: (), {}, {}, found=known))
+    known = {ESX1.ref: HostBefore(ESX1, 2)} if found else {}
+    acting = StepExecutor(Context(world, Shells(), lambda target: (), {}, {}, found=known))
     return acting.before(lifecycle(action, **options))
 
 

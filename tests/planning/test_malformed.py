@@ -20,7 +20,7 @@ from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.model.estate.malformed import MALFORMED, evaluate, marks
-from vsphere_ai.model.facts import Estate, Output
+from vsphere_ai.model.facts import CommandOutput, Estate
 from vsphere_ai.planning.needed_facts import RULE
 from vsphere_ai.planning.planner import planned
 from vsphere_ai.resources import kinds
@@ -148,7 +148,7 @@ def mutations(draw, estate):
         at = draw(st.integers(0, len(text)))
         end = min(len(text), at + draw(st.integers(0, 60)))
         text = text[:at] + draw(st.sampled_from(PIECES)) + text[end:]
-        other = Output(draw(st.sampled_from((0, 0, 1, 6))), text)
+        other = CommandOutput(draw(st.sampled_from((0, 0, 1, 6))), text)
         return ref, f"probe {name} {at}:{end}", replace(facts, probes={**facts.probes, name: other})
     path = draw(st.sampled_from(sorted(facts.properties)))
     at = draw(st.sampled_from(list(parts(facts.properties[path]))))

@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import EnterMaintenance
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, Moves
-from vsphere_ai.planning.moves.window_search import FEW_ORDERS, Judged, searched
+from vsphere_ai.planning.moves.window_search import FEW_ORDERS, JudgedOrder, searched
 
 LAN, ONLY = "Network:lan", "Network:only"
 SIZE = {HALF: 1, WHOLE: 2}
@@ -127,7 +127,7 @@ def test_hosts_of_an_interrupted_run_stay_the_first_ones():
 
     def judge(other):
         tried.append(other.hosts)
-        return Judged(Moves(problems=[Finding.problem(names[0], "r", "m", "h")]), [], 0)
+        return JudgedOrder(Moves(problems=[Finding.problem(names[0], "r", "m", "h")]), [], 0)
 
     assert searched(roll, judge, {names[0]})[0] == roll
     assert tried == [tuple(names)] * 2, "what begins as what is refused is not tried"
@@ -139,7 +139,7 @@ def refusing(tried, refused):
 
     def judge(roll):
         tried.append(roll.hosts)
-        return Judged(Moves(problems=[Finding.problem(roll.hosts[0], "r", "m", "h")]), [], refused(roll.hosts))
+        return JudgedOrder(Moves(problems=[Finding.problem(roll.hosts[0], "r", "m", "h")]), [], refused(roll.hosts))
 
     return judge
 
@@ -160,7 +160,7 @@ def test_a_refusal_takes_no_more_than_so_many_sequences_of_moves():
 
     def judge(roll):
         tried.append(roll.hosts)
-        return Judged(Moves(problems=[Finding.problem(hosts[0], "r", "m", "h")], tries=301), [], 5)
+        return JudgedOrder(Moves(problems=[Finding.problem(hosts[0], "r", "m", "h")], tries=301), [], 5)
 
     searched(Roll("gpu", (hosts,), 1, members=hosts), judge, ())
     assert len(tried) == 1 + 2, "the given order, and those that 600 sequences allow"

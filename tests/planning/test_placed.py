@@ -10,7 +10,7 @@ from support.estates import ESX1, ESX2, estate, guest, host, made, vgpu_device, 
 from vsphere_ai.errors import Mark
 from vsphere_ai.planning.document import PlanDocument
 from vsphere_ai.planning.scheduling.expected_time import estimate, step_times
-from vsphere_ai.planning.scheduling.placed import Asked
+from vsphere_ai.planning.scheduling.placed import RequestedAt
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -32,8 +32,8 @@ def test_places_of_a_kind_are_those_of_all_its_targets():
     state = VmHardware(version=19)
     plan = made(FARM, {vm(1): asking(state, 9), vm(2): asking(state, 9), vm(3): asking(state, 20, 7)})
     assert plan.asked == (
-        Asked("hardware", "farm.yml", 9, 5, (vm(1).ref, vm(2).ref)),
-        Asked("hardware", "farm.yml", 20, 7, (vm(3).ref,)),
+        RequestedAt("hardware", "farm.yml", 9, 5, (vm(1).ref, vm(2).ref)),
+        RequestedAt("hardware", "farm.yml", 20, 7, (vm(3).ref,)),
     )
 
 

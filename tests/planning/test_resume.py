@@ -10,7 +10,7 @@ from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.resume import gone, lay_over
+from vsphere_ai.planning.resume import gone, overlay_pending
 
 VM, DEVICES = vm(1), "config.hardware.device"
 PLUG = {"startConnected": True, "connected": False}
@@ -23,18 +23,18 @@ def estate(**names):
 
 
 def test_the_adapters_of_a_vm_that_was_switched_off_are_as_when_it_ran():
-    laid = lay_over(estate(), [Pending("off", VM)]).estate[VM.ref]
+    laid = overlay_pending(estate(), [Pending("off", VM)]).estate[VM.ref]
     assert laid.get("runtime.powerState") == "poweredOn"
     assert laid.get(DEVICES) == (
         {"key": 4000, "connectable": {"startConnected": True, "connected": True}},
         {"key": 100},
     )
-    untouched = lay_over(estate(), []).estate[VM.ref]
+    untouched = overlay_pending(estate(), []).estate[VM.ref]
     assert untouched.get(DEVICES)[0]["connectable"] == PLUG
 
 
 def test_what_is_owed_to_a_vm_is_planned_for_it_under_its_new_name():
-    owed = lay_over(estate(vm="renamed"), [Pending("off", VM)])
+    owed = overlay_pending(estate(vm="renamed"), [Pending("off", VM)])
     assert [(t.name, t.ref) for t in owed.extra] == [("renamed", VM.ref)]
     assert {s.target.name for steps in owed.extra.values() for s in steps} == {"renamed"}
     assert owed.true == (Pending("off", VM),), "as it is written down"
@@ -65,26 +65,26 @@ def host(**properties):
 )
 def test_a_restart_is_owed_until_the_host_has_booted(boot, owes):
     pending = Pending("restart", ESX1, BOOTED)
-    owed = lay_over(host(**{"runtime.bootTime": boot}), [pending])
+    owed = overlay_pending(host(**{"runtime.bootTime": boot}), [pending])
     assert (owed.true, owed.unclear) == ((pending,) if owes else (), ())
     assert any(s.needs_reboot for steps in owed.extra.values() for s in steps) is owes
 
 
 @pytest.mark.parametrize("pending", [Pending("restart", ESX1, BOOTED), Pending("ssh", ESX1)], ids=lambda d: d.kind)
 def test_a_pending_action_of_a_host_that_cannot_be_read_is_kept(pending):
-    owed = lay_over(host(), [pending])
+    owed = overlay_pending(host(), [pending])
     assert (owed.true, owed.unclear, owed.extra) == ((), (pending,), {})
 
 
 def test_ssh_that_was_stopped_since_is_owed_no_more():
     stopped = ({"key": "TSM-SSH", "running": False},)
-    owed = lay_over(host(**{"config.service.service": stopped}), [Pending("ssh", ESX1)])
+    owed = overlay_pending(host(**{"config.service.service": stopped}), [Pending("ssh", ESX1)])
     assert (owed.true, owed.unclear) == ((), ())
 
 
 def test_a_boot_time_that_was_never_known_settles_nothing():
     pending = Pending("restart", ESX1)
-    assert lay_over(host(**{"runtime.bootTime": BOOTED}), [pending]).unclear == (pending,)
+    assert overlay_pending(host(**{"runtime.bootTime": BOOTED}), [pending]).unclear == (pending,)
 
 
 def test_figures_of_a_cluster_without_the_host_that_comes_back_are_none_of_the_plan():
@@ -97,7 +97,7 @@ def test_figures_of_a_cluster_without_the_host_that_comes_back_are_none_of_the_p
         "ResourcePool:q": {"name": "q", "owner": "ClusterComputeResource:d", "runtime": {"memory": {}}},
     }
     found = Estate(About("", "", "", "", ""), {ref: Facts(ref, own) for ref, own in shown.items()})
-    laid = lay_over(found, [Pending("maintenance", ESX1)]).estate
+    laid = overlay_pending(found, [Pending("maintenance", ESX1)]).estate
     assert laid["ClusterComputeResource:c"].get("summary.admissionControlInfo") is None
     assert laid["ResourcePool:p"].get("runtime") is None
     assert laid["ClusterComputeResource:d"].get("summary.admissionControlInfo") is not None

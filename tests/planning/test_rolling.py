@@ -18,7 +18,7 @@ from vsphere_ai.model.records.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, EnterMaintenance, Healthy, Lifecycle, Wait
 from vsphere_ai.planning.document import plan_document
-from vsphere_ai.planning.resume import lay_over
+from vsphere_ai.planning.resume import overlay_pending
 from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -200,11 +200,11 @@ def test_the_gate_is_owed_from_entering_maintenance_on():
 
 
 def again(seen, all_pending, targets, looks=(), **rolling):
-    from vsphere_ai.planning.planner import Besides, make_plan
+    from vsphere_ai.planning.planner import PlanContext, make_plan
 
-    owed = lay_over(seen, all_pending, looks)
+    owed = overlay_pending(seen, all_pending, looks)
     wanted = wants(DIRECT, rolling=Rolling(**{"evacuate": "power_off", **rolling}))
-    return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", besides=Besides(owed.extra))
+    return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", besides=PlanContext(owed.extra))
 
 
 def test_a_gate_that_is_owed_comes_before_any_further_host():

@@ -8,10 +8,10 @@ from support.judging import plan_one, steps_of, words
 
 from vsphere_ai.gpu.smi.live import GPUS
 from vsphere_ai.language.playbooks.play import Power, Rolling
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
 from vsphere_ai.planning.planner import reading_back
-from vsphere_ai.planning.scheduling.rebooted_gpus import unasked
+from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
 from vsphere_ai.planning.scheduling.windows import HostNow, host_now, host_window
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
@@ -225,7 +225,7 @@ def test_gpus_that_no_driver_serves_are_not_waited_for():
     assert waited == {"basic": False, "shared": True, "direct": True}
 
 
-@pytest.mark.parametrize(("answer", "refused"), [(Output(9, "NVIDIA-SMI has failed"), True), (None, False)])
+@pytest.mark.parametrize(("answer", "refused"), [(CommandOutput(9, "NVIDIA-SMI has failed"), True), (None, False)])
 def test_gpus_that_do_not_answer_before_a_reboot_refuse_it(answer, refused):
     seen = smi(dict.fromkeys(PCI, OFF)) | ({GPUS.name: answer} if answer else {})
     plan = plan_one(estate(host(ESX1, probes=seen)), ESX1, DIRECT)
@@ -235,9 +235,9 @@ def test_gpus_that_do_not_answer_before_a_reboot_refuse_it(answer, refused):
 def test_gpus_that_were_not_asked_are_to_be_asked():
     unread = estate(host(ESX1, probes={}))
     plan = plan_one(unread, ESX1, DIRECT)
-    assert unasked(plan.impact, unread) == (ESX1.ref,)
+    assert hosts_to_probe(plan.impact, unread) == (ESX1.ref,)
     read = estate(host(ESX1))
-    assert unasked(plan.impact, read) == ()
+    assert hosts_to_probe(plan.impact, read) == ()
 
 
 def test_ssh_that_must_not_be_started_is_not():

@@ -11,12 +11,12 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.connect import probing
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshRefused
 from vsphere_ai.connect.service import LeftRunning
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VimFault
-from vsphere_ai.model.facts import UNTYPED, About, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import UNTYPED, About, CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.steps import Probe, Query
-from vsphere_ai.reading.collector import LIGHT, Depth, Request, collect
+from vsphere_ai.reading.collector import LIGHT, CollectorRequest, Depth, collect
 from vsphere_ai.runs import ssh_markers
 
 GPUS = Probe("gpus", ("nvidia-smi", "-L"))
@@ -113,7 +113,7 @@ class Shell:
         assert not changes
         self.farm.ran.append((self.target.name, argv))
         self._raise(self.farm.run_errors.get(argv[-1], {}))
-        return Output(0, f"{self.target.name} {' '.join(argv)}")
+        return CommandOutput(0, f"{self.target.name} {' '.join(argv)}")
 
     def _raise(self, errors):
         found = errors.get(self.target.name)
@@ -152,7 +152,7 @@ def test_requests_do_not_grow_with_the_number_of_vms():
     counts = []
     for size in (1, 2000):
         vcenter = FakeVCenter(estate(size))
-        found = collect(vcenter, Farm(), Request(PATHS, everything, (GPUS,)))
+        found = collect(vcenter, Farm(), CollectorRequest(PATHS, everything, (GPUS,)))
         assert len(found.vms) == size
         counts.append(len(vcenter.requests))
     assert counts == [2, 2]
@@ -161,7 +161,7 @@ def test_requests_do_not_grow_with_the_number_of_vms():
 def test_only_chosen_hosts_and_vms_are_read_deeply():
     vcenter = FakeVCenter(estate())
     chosen = Depth(frozenset({"HostSystem:h1"}), frozenset({"VirtualMachine:v2"}))
-    found = collect(vcenter, Farm(), Request(PATHS, lambda _: chosen))
+    found = collect(vcenter, Farm(), CollectorRequest(PATHS, lambda _: chosen))
     assert vcenter.requests[1] == (
         "read_objects",
         (
@@ -184,7 +184,7 @@ def test_the_choice_is_made_on_what_was_read_lightly():
         return Depth()
 
     vcenter = FakeVCenter(estate())
-    collect(vcenter, None, Request(PATHS, choose))
+    collect(vcenter, None, CollectorRequest(PATHS, choose))
     assert set(LIGHT) <= set(vcenter.requests[0][1])
 
 
@@ -192,7 +192,9 @@ def test_advanced_settings_are_asked_from_chosen_hosts_only():
     vcenter = FakeVCenter(estate())
     value = ({"_typeName": "OptionValue", "key": "Net.PVRDMAVmknic", "value": "vmk2"},)
     vcenter.answers = {("QueryOptions", "OptionManager:o1"): value}
-    request = Request({"HostSystem": ("option:Net.PVRDMAVmknic",)}, lambda _: Depth(frozenset({"HostSystem:h1"})))
+    request = CollectorRequest(
+        {"HostSystem": ("option:Net.PVRDMAVmknic",)}, lambda _: Depth(frozenset({"HostSystem:h1"}))
+    )
     found = collect(vcenter, None, request)
     assert found["HostSystem:h1"].get("option:Net.PVRDMAVmknic") == "vmk2"
     assert vcenter.count("QueryOptions") == 1
@@ -210,7 +212,7 @@ def test_advanced_settings_are_asked_from_chosen_hosts_only():
 )
 def test_a_setting_is_unset_empty_or_unreadable_never_mixed_up(answer, value, reason):
     vcenter = FakeVCenter(estate(h1=host(1)), answers={("QueryOptions", "*"): answer})
-    found = collect(vcenter, None, Request({"HostSystem": ("option:K",)}, everything))["HostSystem:h1"]
+    found = collect(vcenter, None, CollectorRequest({"HostSystem": ("option:K",)}, everything))["HostSystem:h1"]
     assert found.properties.get("option:K") == value
     assert found.unreadable.get("option:K") == reason
 
@@ -221,7 +223,7 @@ def test_installed_packages_are_read_when_somebody_wants_them():
         ("fetchSoftwarePackages", "HostImageConfigManager:i1"): ({"name": "esx-base"},),
         ("fetchSoftwarePackages", "HostImageConfigManager:i2"): Denied("Host.Config.Image is missing"),
     }
-    found = collect(vcenter, None, Request({"HostSystem": ("software",)}, everything))
+    found = collect(vcenter, None, CollectorRequest({"HostSystem": ("software",)}, everything))
     assert found["HostSystem:h1"].get("software") == ({"name": "esx-base"},)
     assert found["HostSystem:h2"].unreadable["software"] == "Host.Config.Image is missing"
 
@@ -230,7 +232,7 @@ def test_a_disconnected_host_makes_settings_unknown():
     gone = {"name": "esx1", "runtime.connectionState": "disconnected"}
     vcenter = FakeVCenter(estate(h1=gone))
     paths = {"HostSystem": ("software", "option:K")}
-    found = collect(vcenter, Farm(), Request(paths, everything, (GPUS,)))["HostSystem:h1"]
+    found = collect(vcenter, Farm(), CollectorRequest(paths, everything, (GPUS,)))["HostSystem:h1"]
     assert set(found.unreadable) >= {"software", "option:K"}
     assert found.probes["gpus"].rule == "ssh.unreachable"
     assert "disconnected" in found.probes["gpus"].reason
@@ -238,10 +240,10 @@ def test_a_disconnected_host_makes_settings_unknown():
 
 def test_equal_commands_run_once_and_answer_everyone():
     farm = Farm()
-    found = collect(FakeVCenter(estate(h1=host(1))), farm, Request({}, everything, (GPUS, SAME, MIG)))
+    found = collect(FakeVCenter(estate(h1=host(1))), farm, CollectorRequest({}, everything, (GPUS, SAME, MIG)))
     assert [argv for _, argv in farm.ran] == [GPUS.argv, MIG.argv]
     probes = found["HostSystem:h1"].probes
-    assert probes["gpus"] == probes["same"] == Output(0, "esx1 nvidia-smi -L")
+    assert probes["gpus"] == probes["same"] == CommandOutput(0, "esx1 nvidia-smi -L")
     assert probes["mig"].stdout == "esx1 nvidia-smi mig -lgi"
     assert farm.closed == ["esx1"]
 
@@ -256,7 +258,7 @@ def test_hosts_are_asked_side_by_side():
 
     farm = Farm()
     hosts = {f"h{i}": host(i) for i in range(4)}
-    request = Request({}, everything, (GPUS,), parallel=4)
+    request = CollectorRequest({}, everything, (GPUS,), parallel=4)
     found = collect(FakeVCenter(estate(**hosts)), lambda t: Meeting(farm, t), request)
     assert {h.name: found[h.ref].probes["gpus"].stdout.split()[0] for h in found.hosts} == {
         f"esx{i}": f"esx{i}" for i in range(4)
@@ -277,7 +279,7 @@ def test_hosts_are_asked_side_by_side():
 def test_every_reason_for_silence_has_its_rule(changed, open_error, rule):
     farm = Farm(open_errors={"esx1": open_error})
     vcenter = FakeVCenter(estate(h1=host(1, **changed), h2=host(2)))
-    found = collect(vcenter, farm, Request({}, everything, (GPUS, MIG)))
+    found = collect(vcenter, farm, CollectorRequest({}, everything, (GPUS, MIG)))
     failed = found["HostSystem:h1"].probes
     assert isinstance(failed["gpus"], ProbeFailure)
     assert {f.rule for f in failed.values()} == {rule}
@@ -289,7 +291,7 @@ def test_every_reason_for_silence_has_its_rule(changed, open_error, rule):
 
 def test_answers_before_a_failure_are_kept():
     farm = Farm(run_errors={"-lgi": {"esx1": Unreachable("cut")}})
-    probes = collect(FakeVCenter(estate(h1=host(1))), farm, Request({}, everything, (GPUS, MIG)))[
+    probes = collect(FakeVCenter(estate(h1=host(1))), farm, CollectorRequest({}, everything, (GPUS, MIG)))[
         "HostSystem:h1"
     ].probes
     assert probes["gpus"].stdout
@@ -305,10 +307,10 @@ def test_a_command_whose_connection_breaks_is_asked_again(cuts, answered, monkey
         def run(self, argv, deadline_s, *, changes=False):
             if "-lgi" in argv and left[0]:
                 left[0] -= 1
-                raise Broken("the connection broke")
+                raise ConnectionBroken("the connection broke")
             return super().run(argv, deadline_s)
 
-    request = Request({}, everything, (GPUS, MIG))
+    request = CollectorRequest({}, everything, (GPUS, MIG))
     found = collect(FakeVCenter(estate(h1=host(1))), lambda t: Breaking(farm, t), request)["HostSystem:h1"].probes
     assert found["gpus"].stdout
     assert isinstance(found["mig"], ProbeFailure) is not answered
@@ -323,13 +325,13 @@ def test_a_command_that_does_not_end_is_not_asked_again(monkeypatch):
             raise Unreachable("it did not end in time")
 
     farm = Farm()
-    collect(FakeVCenter(estate(h1=host(1))), lambda t: Hanging(farm, t), Request({}, everything, (GPUS,)))
+    collect(FakeVCenter(estate(h1=host(1))), lambda t: Hanging(farm, t), CollectorRequest({}, everything, (GPUS,)))
     assert len(asked) == 1
 
 
 def test_a_stopped_service_is_started_if_allowed_and_stopped_again():
     vcenter, farm = FakeVCenter(estate(h1=host(1, running=False), h2=host(2))), Farm()
-    found = collect(vcenter, farm, Request({}, everything, (GPUS,), start_ssh=True))
+    found = collect(vcenter, farm, CollectorRequest({}, everything, (GPUS,), start_ssh=True))
     assert found["HostSystem:h1"].probes["gpus"].stdout
     services = [(name, ref) for name, ref in vcenter.requests if name.endswith("Service")]
     assert services == [("StartService", "HostServiceSystem:s1"), ("StopService", "HostServiceSystem:s1")]
@@ -351,7 +353,7 @@ def test_ssh_that_another_command_reads_over_is_not_counted_on(may_start, monkey
     first.start()
     reading.wait(5)
     threading.Timer(0.3, read.set).start()
-    found = collect(vcenter, Farm(), Request({}, everything, (GPUS,), start_ssh=may_start))
+    found = collect(vcenter, Farm(), CollectorRequest({}, everything, (GPUS,), start_ssh=may_start))
     read.set()
     first.join()
     told = [name for name, _ in vcenter.requests if name.endswith(("Service", "it"))]
@@ -365,31 +367,31 @@ def test_ssh_that_another_command_reads_over_is_not_counted_on(may_start, monkey
 @pytest.mark.parametrize("error", [Denied("no"), Unreachable("no")])
 def test_it_is_stopped_again_when_the_probe_fails(error):
     vcenter = FakeVCenter(estate(h1=host(1, running=False)))
-    collect(vcenter, Farm(open_errors={"esx1": error}), Request({}, everything, (GPUS,), start_ssh=True))
+    collect(vcenter, Farm(open_errors={"esx1": error}), CollectorRequest({}, everything, (GPUS,), start_ssh=True))
     assert vcenter.count("StopService") == 1
 
 
 def test_a_service_that_is_slow_to_listen_is_waited_for():
     farm = Farm(open_errors={"esx1": [SshRefused("not yet"), None]})
     vcenter = FakeVCenter(estate(h1=host(1, running=False)))
-    found = collect(vcenter, farm, Request({}, everything, (GPUS,), start_ssh=True))
+    found = collect(vcenter, farm, CollectorRequest({}, everything, (GPUS,), start_ssh=True))
     assert found["HostSystem:h1"].probes["gpus"].stdout
     assert farm.opened == ["esx1", "esx1"]
 
 
 def test_a_service_that_may_not_be_started_or_stopped_is_said():
     vcenter = FakeVCenter(estate(h1=host(1, running=False)), answers={("StartService", "*"): Denied("no right")})
-    found = collect(vcenter, Farm(), Request({}, everything, (GPUS,), start_ssh=True))
+    found = collect(vcenter, Farm(), CollectorRequest({}, everything, (GPUS,), start_ssh=True))
     assert found["HostSystem:h1"].probes["gpus"].rule == "ssh.denied"
     assert vcenter.count("StopService") == 0
     vcenter.answers = {("StopService", "*"): StepFailed("busy")}
     with refused(LeftRunning, "step.failed", "esx1", "busy"):
-        collect(vcenter, Farm(), Request({}, everything, (GPUS,), start_ssh=True))
+        collect(vcenter, Farm(), CollectorRequest({}, everything, (GPUS,), start_ssh=True))
 
 
 def test_progress_is_told():
     lines = []
-    collect(FakeVCenter(estate()), Farm(), Request(PATHS, everything, (GPUS,), progress=lines.append))
+    collect(FakeVCenter(estate()), Farm(), CollectorRequest(PATHS, everything, (GPUS,), progress=lines.append))
     assert len(lines) == 3
     assert "2 hosts" in lines[1]
 
@@ -412,7 +414,7 @@ def options(*refs, keep=len):
 def test_other_objects_are_asked_too_and_only_what_is_wanted_is_kept():
     objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", "environmentBrowser": "EnvironmentBrowser:e"}}
     vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "EnvironmentBrowser:e"): "a huge answer"})
-    asked = Request(PATHS, first, ask=options("ComputeResource:c", "ComputeResource:gone"))
+    asked = CollectorRequest(PATHS, first, ask=options("ComputeResource:c", "ComputeResource:gone"))
     seen = collect(vcenter, None, asked)
     assert seen["ComputeResource:c"].get("query:ComputeResource:c-1") == len("a huge answer")
     assert seen["ComputeResource:c"].name == "gpu-a"
@@ -424,7 +426,7 @@ def test_other_objects_are_asked_too_and_only_what_is_wanted_is_kept():
 def test_an_object_that_does_not_answer_says_why(browser, said):
     objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", **browser}}
     vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): said})
-    seen = collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))
+    seen = collect(vcenter, None, CollectorRequest(PATHS, first, ask=options("ComputeResource:c")))
     why = seen["ComputeResource:c"].unreadable["query:ComputeResource:c-1"]
     untyped = f"{UNTYPED}: " if isinstance(said, Unparsed) else ""
     assert why == (untyped + said.message if browser else "gpu-a has no environmentBrowser; it may be disconnected")
@@ -434,4 +436,4 @@ def test_a_vcenter_that_cannot_be_reached_is_no_answer():
     objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", "environmentBrowser": "EnvironmentBrowser:e"}}
     vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): Unreachable("gone")})
     with pytest.raises(Unreachable):
-        collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))
+        collect(vcenter, None, CollectorRequest(PATHS, first, ask=options("ComputeResource:c")))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.reading.collector import Depth, Request
+from vsphere_ai.reading.collector import CollectorRequest, Depth
 from vsphere_ai.reading.own_paths import paths_of, renewed
 
 VM = "VirtualMachine:vm-1"
 
 
 def test_what_has_no_value_any_more_is_not_taken_from_before():
-    asked = Request({"VirtualMachine": ("a", "b", "d", "f")}, lambda _: Depth())
+    asked = CollectorRequest({"VirtualMachine": ("a", "b", "d", "f")}, lambda _: Depth())
     before = Facts(
         VM, {"name": "old", "a": 1, "b": 2, "c": 3, "query:x": 4}, {"d": "no privilege", "e": "no privilege"}
     )

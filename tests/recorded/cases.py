@@ -10,25 +10,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.soap.tag_service import Tags
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.language.playbooks.play import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step
 from vsphere_ai.planning.planner import Plan, make_plan, remaining
-from vsphere_ai.reading.collector import LIGHT, Depth, Request, collect
+from vsphere_ai.reading.collector import LIGHT, CollectorRequest, Depth, collect
 from vsphere_ai.reading.host_calls import is_call
 from vsphere_ai.reading.requirements import wanted_paths
 from vsphere_ai.resources import kinds
 
-LIMITS = Limits(patience=2.0, backoff=0.05)
+LIMITS = WaitLimits(patience=2.0, backoff=0.05)
 PROFILE = "grid_a100-3-20c"
 OPERATION = "recorded"
 
@@ -99,7 +99,7 @@ def everything(estate: Estate) -> Depth:
 
 def read(vcenter: VCenter, choose: Callable[[Estate], Depth] = everything) -> Estate:
     """Read as every command does, but one host after the other."""
-    return collect(vcenter, None, Request(wanted_paths(), choose, parallel=1))
+    return collect(vcenter, None, CollectorRequest(wanted_paths(), choose, parallel=1))
 
 
 def bulk_read(endpoint: Endpoint) -> Estate:
@@ -147,7 +147,7 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callabl
         def left(of: Target, _: bool) -> tuple[Any, ...]:
             return remaining(desired, again(of), kinds(), of)
 
-        executor = Executor(
+        executor = StepExecutor(
             Context(vcenter, no_shell, left, {}, {v.ref: estate.host_of(v.ref).ref for v in estate.vms})
         )
         for planned in plan.steps:

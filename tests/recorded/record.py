@@ -83,7 +83,7 @@ def record(case: Case, endpoint: Endpoint, into: Path, known: Mapping[str, str])
 
 
 @contextlib.contextmanager
-def farm(scenario: str = "") -> Iterator[process.Running]:
+def farm(scenario: str = "") -> Iterator[process.RunningLab]:
     """Run a simulated farm with short waits: of a scenario, else the lab's own."""
     scenario = scenario or resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(
         encoding="utf-8"
@@ -99,7 +99,7 @@ def farm(scenario: str = "") -> Iterator[process.Running]:
             process.stop(directory)
 
 
-def prepare(lab: process.Running, playbook: str) -> None:
+def prepare(lab: process.RunningLab, playbook: str) -> None:
     """Bring a fresh farm into the state a case starts from."""
     lab.post("/lab/reset")
     if not playbook:

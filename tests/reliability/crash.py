@@ -146,7 +146,7 @@ def watch_calls(points):
     import paramiko
 
     from vsphere_ai.connect import vcenter
-    from vsphere_ai.connect.secure_shell.esxi import Ssh
+    from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 
     def sending(call, changes, name):
         @functools.wraps(call)
@@ -180,7 +180,7 @@ def watch_calls(points):
         return not timed and not given[0].lower().startswith(vcenter._READS)
 
     vcenter.VCenter.call = sending(vcenter.VCenter.call, alters, lambda _ref, given: given[0])
-    Ssh.run = sending(Ssh.run, lambda _argv, _given, named: named.get("changes"), lambda argv, _given: argv[0])
+    EsxiSsh.run = sending(EsxiSsh.run, lambda _argv, _given, named: named.get("changes"), lambda argv, _given: argv[0])
     http.client.HTTPConnection.getresponse = sent(http.client.HTTPConnection.getresponse, before=True)
     paramiko.Channel.exec_command = sent(paramiko.Channel.exec_command, before=False)
 

@@ -17,7 +17,7 @@ from vsphere_ai.gpu.smi.listings import parse_compute_instances, parse_gpus, par
 from vsphere_ai.gpu.smi.running import parse_running
 from vsphere_ai.gpu.smi.smi_xml import parse_xml
 from vsphere_ai.health import nhc
-from vsphere_ai.health.answers import GPU_FIELDS, SMI, Answer, read_guest
+from vsphere_ai.health.answers import GPU_FIELDS, SMI, CommandAnswer, read_guest
 from vsphere_ai.health.kernel.kernel_log import events
 from vsphere_ai.health.kernel.xids import link_error, nvlink_error, recovery_action
 from vsphere_ai.training.exports import accelerate_config, ansible_check, hostfiles, nccl_conf, nccl_topo, slurm_check
@@ -81,7 +81,7 @@ FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
         [parse(0, text) for parse in (parse_instances, parse_compute_instances, parse_profiles)]
     ]),
     "-q -x": (samples("gpu/fixtures/xml/*.xml"), lambda text: parse_xml(0, text)),
-    "health": ([HEALTH * 3], lambda text: read_guest({SMI.name: Answer(0, text)})),
+    "health": ([HEALTH * 3], lambda text: read_guest({SMI.name: CommandAnswer(0, text)})),
     "kernel log": ([KERNEL], kernel),
     "nhc": (["* || check_fs_free / 5%\n{n[01-10]x} || check_hw_eth 'ens 1'\n"], nhc.read),
     "hostfile": (["n1 slots=8 # a\n10.0.0.2:8\n^n3 slots=x\n"], hostfiles.check),

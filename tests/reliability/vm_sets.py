@@ -8,7 +8,7 @@ from collections import Counter
 from reliability import harness
 from support.vm_sets import INVENTORY
 
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.vm_sets import MemberMark
 
 OTHERS = {"other-01", "ubuntu-22.04"}
 CALLS = ("CloneVM_Task", "Destroy_Task", "ReconfigVM_Task", "PowerOnVM_Task", "ShutdownGuest", "PowerOffVM_Task")
@@ -65,7 +65,7 @@ class World:
         """
         there = self.vms()
         assert set(there) == {*names, *OTHERS}, said
-        marks = {name: Mark.read(there[name]["extra_config"]) for name in names}
+        marks = {name: MemberMark.read(there[name]["extra_config"]) for name in names}
         wanted = {n: (n.rpartition("-")[0], int(n[-2:])) for n in names}
         assert {name: (m.set, m.index) for name, m in marks.items()} == wanted, said
         assert {m.set for m in marks.values()} <= set(sets), said

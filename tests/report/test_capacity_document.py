@@ -8,10 +8,10 @@ from support.capacity_judges import pci
 from vsphere_ai.capacity.verdict import Fit, NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.mig.search import Instance
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
-from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
 from vsphere_ai.report.gpus.capacity_document import gpu_document, verdict_document
 from vsphere_ai.report.gpus.capacity_text import _verdict_lines, capacity_text
 
@@ -23,7 +23,7 @@ def used(slot, names):
 
 
 def test_a_time_sliced_gpu_has_sizes_and_no_slices():
-    running = (Running("vm-1", "grid_a100-20c"), Running("vm-2", "grid_a100-20c"))
+    running = (StayingVgpu("vm-1", "grid_a100-20c"), StayingVgpu("vm-2", "grid_a100-20c"))
     found = gpu_document(used(GpuSlot("esx1", pci(0), A100, "time_sliced", running[:1]), {"vm-1": "train-01"}))
     assert (found["mode"], found["sizes"]) == ("time_sliced", "equal")
     nothing = {"gpu_instance": None, "placement": None, "guest_driver": None, "licence": None}
@@ -60,7 +60,7 @@ def shown(hosts, first=()):
     """A host with a VM on its first GPU, which may be of another profile; and hosts without GPUs."""
 
     def one(n):
-        running = (Running(f"vm-{n}", first[0] if n == 1 and first else "grid_a100-20c"),)
+        running = (StayingVgpu(f"vm-{n}", first[0] if n == 1 and first else "grid_a100-20c"),)
         return (used(GpuSlot(f"esx{n:02}", pci(0), A100, "time_sliced", running), {f"vm-{n}": f"train-{n:03}"}),)
 
     return {f"esx{n:02}": one(n) for n in range(1, hosts + 1)} | {f"cpu{n}": () for n in range(4)}
@@ -91,10 +91,10 @@ def test_places_and_reasons_of_many_vms_are_not_listed_one_by_one():
     )
     fit = Fit({ref: ("esx1", ()) for ref in targets})
     homes = dict.fromkeys(targets, "esx1")
-    text = capacity_text({}, Verdict(fit, True, targets, homes))
+    text = capacity_text({}, FitVerdict(fit, True, targets, homes))
     assert (text.count(" on esx1"), "and 250 more" in text) == (6, True)
-    assert capacity_text({}, Verdict(fit, True, targets, homes), full=True).count(" on esx1") == 256
-    away = capacity_text({}, Verdict(fit, False, targets, homes, problems=problems))
+    assert capacity_text({}, FitVerdict(fit, True, targets, homes), full=True).count(" on esx1") == 256
+    away = capacity_text({}, FitVerdict(fit, False, targets, homes, problems=problems))
     assert "train-[000:255]; for example train-000: train-000 finds no room" in " ".join(away.split())
 
 
@@ -107,7 +107,7 @@ def test_places_and_reasons_of_many_vms_are_not_listed_one_by_one():
     ],
 )
 def test_a_refusal_names_who_is_left_over_and_whether_it_is_decided(answer, decided, exact, headline):
-    verdict = Verdict(answer, False, {"vm-1": Target("vm", "train-01", "vm-1")}, {"vm-1": "esx1"})
+    verdict = FitVerdict(answer, False, {"vm-1": Target("vm", "train-01", "vm-1")}, {"vm-1": "esx1"})
     found = verdict_document(verdict)
     assert (found["fits"], found["decided"], found["exact"]) == (False, decided, exact)
     assert found["left_over"] == ["train-01"]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.benchmarks.history import Result, trends
+from vsphere_ai.benchmarks.history import BenchmarkResult, trends
 from vsphere_ai.benchmarks.slow_part.layers import SlowLayer
-from vsphere_ai.benchmarks.slow_part.search import Outcome
+from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.verdict import accused
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.report.folding import fitted
@@ -22,7 +22,7 @@ NODE = Node(
 
 
 def test_of_a_vm_with_one_gpu_and_one_rail_both_are_named():
-    outcome = Outcome(vms=(SlowLayer("train-03", "vm"),), reference=11.5)
+    outcome = SearchOutcome(vms=(SlowLayer("train-03", "vm"),), reference=11.5)
     (found,) = accused(outcome, (NODE,))
     assert (found.kind, found.pci, found.vmnic) == ("vm", "0000:3b:00.0", "vmnic4")
     lines = "\n".join(verdict_lines((found,), is_clean=False))
@@ -41,7 +41,9 @@ def test_a_history_of_several_benchmarks_fits():
         ("scale", "megatron", 0, 0.97, "of linear"),
     )
     made = [
-        Result(1.7e9 + at, "a-training-set-with-a-long-name", kind, what, 1024, size, value * (1 - at / 10), unit)
+        BenchmarkResult(
+            1.7e9 + at, "a-training-set-with-a-long-name", kind, what, 1024, size, value * (1 - at / 10), unit
+        )
         for kind, what, size, value, unit in kinds
         for at in range(5)
     ]

@@ -7,7 +7,7 @@ import pytest
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import columns
-from vsphere_ai.planning.outcome import Event
+from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
 from vsphere_ai.report.fleets import fleet_live
@@ -24,7 +24,7 @@ TIMES = StepTimes({p.id: Usual(60.0, 3) for p in STEPS}, runs=3)
 def view(*names):
     made = fleet_live.FleetLive("20261127-230248-a664", dict.fromkeys(names, 2))
     for name in names:
-        made.begin(name, fleet_live.Started(STEPS, TIMES))
+        made.begin(name, fleet_live.StartedRun(STEPS, TIMES))
     return made
 
 
@@ -34,12 +34,12 @@ def row(lines, name):
 
 def test_a_row_has_state_steps_time_and_what_is_under_way():
     shown = view("berlin", "munich")
-    shown.see("berlin", Event("start", STEPS[0]), 10.0)
+    shown.see("berlin", RunEvent("start", STEPS[0]), 10.0)
     lines = shown.lines(80, 24, 11.0)
     assert row(lines, "berlin").split()[1:5] == ["working", "0", "of", "2"]
     assert row(lines, "berlin").endswith("vm-1: upgrade")
     assert "nothing of it is in flight" in row(lines, "munich")
-    shown.see("berlin", Event("failed", STEPS[0], "no"), 12.0)
+    shown.see("berlin", RunEvent("failed", STEPS[0], "no"), 12.0)
     lines = shown.lines(80, 24, 13.0)
     assert "1 of 2" in row(lines, "berlin")
     assert any("1 failed" in line and "1 of 4 steps" in line for line in lines)
@@ -64,8 +64,8 @@ def test_fifty_vcenters_fit_and_the_failed_ones_are_seen(size):
 
 def test_it_says_what_stopping_means():
     shown = view("berlin")
-    shown.see("berlin", Event("start", STEPS[0]), 1.0)
-    shown.see("berlin", Event("stopping"), 2.0)
+    shown.see("berlin", RunEvent("start", STEPS[0]), 1.0)
+    shown.see("berlin", RunEvent("stopping"), 2.0)
     text = "\n".join(shown.lines(100, 24, 3.0))
     assert "stopping: 1 step in flight" in text
     assert "vsphere-ai fleet resume 20261127-230248-a664" in text

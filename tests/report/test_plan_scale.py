@@ -16,7 +16,7 @@ from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
-from vsphere_ai.planning.outcome import Outcome, Run
+from vsphere_ai.planning.outcome import Outcome, RunOutcome
 from vsphere_ai.report.findings_text import counts_text, findings_text
 from vsphere_ai.report.plans.plan_text import Beside, plan_text
 from vsphere_ai.report.plans.run_text import run_text
@@ -152,7 +152,7 @@ def failed(plan, message):
         else Outcome(p, "done", 1.0, None, "")
         for p in plan.steps
     ]
-    return run_text(Run(plan, tuple(outcomes), 60.0))
+    return run_text(RunOutcome(plan, tuple(outcomes), 60.0))
 
 
 def test_failures_for_one_reason_are_one():

@@ -14,7 +14,7 @@ from support.missions import DESIRED, PROFILE, finished_farm, plain_farm
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import FieldChange, Target
 from vsphere_ai.model.text import escaped, safe, shown
-from vsphere_ai.planning.planner import Answer
+from vsphere_ai.planning.planner import CheckAnswer
 from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
@@ -158,9 +158,9 @@ def test_problems_come_with_rule_and_help_and_there_is_no_order():
 def test_vcenters_own_answers_are_shown():
     plan = made(plain_farm(), DESIRED)
     answers = (
-        Answer(vm(1), "CheckVmConfig", ("no such profile",), ("old hardware",)),
-        Answer(vm(2), "CheckVmConfig", note="could not be asked: timeout"),
-        Answer(vm(3), "CheckPowerOn"),
+        CheckAnswer(vm(1), "CheckVmConfig", ("no such profile",), ("old hardware",)),
+        CheckAnswer(vm(2), "CheckVmConfig", note="could not be asked: timeout"),
+        CheckAnswer(vm(3), "CheckPowerOn"),
     )
     found = text(replace(plan, answers=answers), 200)
     assert "train-01  CheckVmConfig: refuses: no such profile; warns: old hardware" in found
@@ -242,7 +242,7 @@ def test_hostile_names_never_reach_the_terminal(name):
     seen = estate(host(evil_host), guest(evil_vm, evil_host, config__firmware="bios"), about=about)
     wanted = {evil_host: wants(DIRECT, Mig(mode="enabled")), evil_vm: wants(Vgpu(profiles=(PROFILE,)))}
     plan = made(seen, wanted)
-    answers = (Answer(evil_vm, "CheckVmConfig", (name,), (name,)), Answer(evil_vm, name, note=name))
+    answers = (CheckAnswer(evil_vm, "CheckVmConfig", (name,), (name,)), CheckAnswer(evil_vm, name, note=name))
     bad = made(seen, {**wanted, evil_vm: wants(Vgpu(profiles=(name, PROFILE)), VmHardware(version=4))})
     for each in (replace(plan, answers=answers, playbook=name), bad):
         assert visible(text(each, 80))

@@ -14,7 +14,7 @@ from support.estates import ESX1, ESX2, LAN, OFF, ON, PCI, estate, guest, host, 
 from support.missions import finished_farm, plain_farm
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.inventories.inventory import Group, Inventory, VCenterSettings, VmGroup
+from vsphere_ai.language.inventories.inventory import Inventory, InventoryGroup, VCenterSettings, VmSelector
 from vsphere_ai.language.inventories.patterns import MAX_LENGTH
 from vsphere_ai.language.inventories.selection import select
 from vsphere_ai.language.playbooks.desired import desired
@@ -181,7 +181,9 @@ HOSTILE = ["a", "b", "a,b", "a:b", "all", "/a", "a/b", "[a]", "a*", "!a", "&a", 
 def test_a_pattern_means_its_targets_and_no_others(names, dice):
     of = of_vms(names)
     chosen = [t for t in of.vms if dice.random() < 0.7]
-    inventory = replace(INVENTORY, vms={"gpu_hosts": Group("gpu_hosts", VmGroup(datacenter="DC0"), Mark(""))})
+    inventory = replace(
+        INVENTORY, vms={"gpu_hosts": InventoryGroup("gpu_hosts", VmSelector(datacenter="DC0"), Mark(""))}
+    )
     text = playbook_text(of, [(chosen, (Vgpu(profiles=()),))] if chosen else [], {}, {"gpu_hosts": frozenset()})
     plays = yaml_data(text) or ()
     assert len(plays) == bool(chosen)

@@ -15,7 +15,7 @@ from support.large_plans import esx, names_in, plan_of, train
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, cut, filled
-from vsphere_ai.planning.outcome import Event, Outcome, Run
+from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual, step_times
 from vsphere_ai.report.plans.live_text import LiveText
 from vsphere_ai.report.plans.plan_order import number_of, number_ranges
@@ -40,11 +40,11 @@ def carried_out(plan, *, parallel=8, fails=lambda planned: "", took=1.0):
                 waiting.remove(planned)
                 ended.add(planned.id)
                 first = next(s.step for s in plan.steps if s.id in planned.after and s.id not in ok)
-                yield now, Event("skipped", planned, f"{first.target.name}: {first.summary}")
+                yield now, RunEvent("skipped", planned, f"{first.target.name}: {first.summary}")
             elif len(running) < parallel:
                 waiting.remove(planned)
                 running.append(planned)
-                yield now, Event("start", planned)
+                yield now, RunEvent("start", planned)
         if not running:
             continue
         now += took / len(running)
@@ -52,10 +52,10 @@ def carried_out(plan, *, parallel=8, fails=lambda planned: "", took=1.0):
         ended.add(planned.id)
         why = fails(planned)
         if why:
-            yield now, Event("failed", planned, why, took)
+            yield now, RunEvent("failed", planned, why, took)
         else:
             ok.add(planned.id)
-            yield now, Event("done", planned, "", took)
+            yield now, RunEvent("done", planned, "", took)
 
 
 def log_of(plan, events, times=None):
@@ -128,7 +128,7 @@ def test_what_fails_on_many_ragged_vms_for_one_reason_is_few_lines():
         )
 
     events = [*carried_out(plan, parallel=64, fails=fails, took=0.2)]
-    events += [(events[-1][0], Event("reverted", text=f"power on {name}")) for name in sorted(bad)]
+    events += [(events[-1][0], RunEvent("reverted", text=f"power on {name}")) for name in sorted(bad)]
     lines = log_of(plan, events, step_times(plan.steps, {}, 0, 64))
     assert len(lines) <= 40, "\n".join(lines)
     assert max(map(len, lines)) <= 250
@@ -140,7 +140,7 @@ def test_what_fails_on_many_ragged_vms_for_one_reason_is_few_lines():
     assert sum(int(n) for line in skipped for n in re.findall(r"(\d+) steps skipped", line)) == 2 * 86
     outcomes = {e.planned.id: e for _, e in events if e.planned and e.what in ("done", "failed", "skipped")}
     ended = tuple(Outcome(p, outcomes[p.id].what, 1.0, _error(outcomes[p.id])) for p in plan.steps)
-    end = run_text(Run(plan, ended, 1.0, put_back=tuple(f"power on {name}" for name in sorted(bad))), 80)
+    end = run_text(RunOutcome(plan, ended, 1.0, put_back=tuple(f"power on {name}" for name in sorted(bad))), 80)
     assert len(end.splitlines()) <= 30, end
     assert bad <= set(names_in(" ".join(end.split()))), "the end names each that failed"
     assert "PUT BACK\n  power on train-0001, and 85 more like that" in end
@@ -154,12 +154,12 @@ def test_a_sign_of_life_only_where_nothing_else_was_said():
     plan = plan_of(1, 1)
     first = next(p for p in plan.steps if not p.after)
     log = RunLog(plan, times_of(plan, 600.0, times=0))
-    assert list(log.lines(Event("start", first), 0.0)) == []
-    assert list(log.lines(Event("progress", first, "10%"), 3.0)) == []
-    (line,) = log.lines(Event("waiting", text="still working on x"), 9.0)
+    assert list(log.lines(RunEvent("start", first), 0.0)) == []
+    assert list(log.lines(RunEvent("progress", first, "10%"), 3.0)) == []
+    (line,) = log.lines(RunEvent("waiting", text="still working on x"), 9.0)
     assert line.startswith("still working: ")
     assert "9s of ~10m00s" in line
-    assert list(log.lines(Event("progress", first, "10%"), 10.0)) == []
+    assert list(log.lines(RunEvent("progress", first, "10%"), 10.0)) == []
 
 
 def test_numbers_of_the_log_are_those_of_the_plan():
@@ -210,7 +210,7 @@ def test_no_name_breaks_a_row(width, height, name):
 def view_of(plan, elapsed, usual, times=1):
     view = LiveText(plan, RUN, times_of(plan, usual, times))
     first = next(p for p in plan.steps if not p.after)
-    view.see(Event("start", first), 0.0)
+    view.see(RunEvent("start", first), 0.0)
     return view, first, view.lines(140, 24, elapsed)
 
 
@@ -263,7 +263,7 @@ def test_limit_and_next_step_are_said_where_there_is_room():
 def test_after_ctrl_c_it_says_what_stops_and_how_to_go_on():
     plan = plan_of(2, 2)
     view, _, _ = view_of(plan, 1.0, 10.0)
-    view.see(Event("stopping", text="x"), 1.0)
+    view.see(RunEvent("stopping", text="x"), 1.0)
     for width in (60, 80):
         text = "\n".join(view.lines(width, 24, 1.0))
         assert "nothing else starts" in text
@@ -286,7 +286,7 @@ def test_a_picture_of_a_thousand_hosts_is_quick():
         view = LiveText(plan, RUN, times_of(plan))
         first = [p for p in plan.steps if not p.after][:64]
         for planned in first:
-            view.see(Event("start", planned), 0.0)
+            view.see(RunEvent("start", planned), 0.0)
         view.lines(120, 40, 0.5)
         with Calls() as calls:
             view.lines(120, 40, 0.6)
@@ -302,7 +302,7 @@ def test_a_picture_of_a_thousand_hosts_is_quick():
 def test_the_counts_at_the_end_add_up(states):
     plan = plan_of(2, 4)
     outcomes = [Outcome(p, s, 1.0, StepFailed("no", "x")) for p, s in zip(plan.steps, states, strict=False)]
-    lines = run_text(Run(plan, tuple(outcomes), 1.0)).splitlines()
+    lines = run_text(RunOutcome(plan, tuple(outcomes), 1.0)).splitlines()
     if all(o.state == "done" for o in outcomes):
         return
     steps = [int(n) for n in re.findall(r"(\d+) (?:done|failed|unknown|not started)", lines[1])]

@@ -12,7 +12,7 @@ from vsphere_ai.errors import Diagnostic, Mark, OutcomeUnknown, StepFailed
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
-from vsphere_ai.planning.outcome import Event, Outcome, Run
+from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome
 from vsphere_ai.report.diagnostics import diagnostics_text
 from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.plans.run_json import event_line, header_line, summary_line
@@ -30,7 +30,7 @@ def run(*states, error=None, **more):
         Outcome(p, s, 1.5, error if s in ("failed", "unknown") else None, "waited" if s == "skipped" else "")
         for p, s in zip(PLAN.steps, states, strict=True)
     )
-    return Run(PLAN, outcomes, 250.4, **more)
+    return RunOutcome(PLAN, outcomes, 250.4, **more)
 
 
 GOOD = run("done", "done", "done", "done")
@@ -44,10 +44,10 @@ def test_a_good_run():
 def test_a_run_that_destroyed_vms_counts_them():
     gone = Destroy(target=vm(1), summary="destroy", set="train", index=1)
     outcomes = tuple(Outcome(replace(p, step=gone), "done", 1.0, None, "") for p in PLAN.steps[:2])
-    assert run_text(Run(PLAN, outcomes, 2.0)) == "2 of 2 steps done in 2s, 2 VMs destroyed"
+    assert run_text(RunOutcome(PLAN, outcomes, 2.0)) == "2 of 2 steps done in 2s, 2 VMs destroyed"
     both = (*outcomes, Outcome(READ, "done", 1.0, None, ""))
     end = "1 target verified, 2 VMs destroyed"
-    assert run_text(Run(PLAN, both, 2.0)) == f"3 of 3 steps done in 2s, {end}"
+    assert run_text(RunOutcome(PLAN, both, 2.0)) == f"3 of 3 steps done in 2s, {end}"
 
 
 def test_a_failed_run_says_what_why_and_what_to_do():
@@ -85,13 +85,13 @@ def test_what_is_left_open_is_named():
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
-        (Event("start", CHANGE), "[2/4] " + CHANGE.step.summary),
-        (Event("progress", CHANGE, "40%"), "— 40%"),
-        (Event("done", CHANGE, "", 0.4), "— done"),
-        (Event("done", CHANGE, "", 75), "— done (1m15s)"),
-        (Event("failed", CHANGE, "no such profile", 2), "— FAILED (2s): no such profile"),
-        (Event("unknown", CHANGE, "lost"), "— UNKNOWN: lost"),
-        (Event("skipped", CHANGE, "stopped by the operator"), "— skipped: stopped by the operator"),
+        (RunEvent("start", CHANGE), "[2/4] " + CHANGE.step.summary),
+        (RunEvent("progress", CHANGE, "40%"), "— 40%"),
+        (RunEvent("done", CHANGE, "", 0.4), "— done"),
+        (RunEvent("done", CHANGE, "", 75), "— done (1m15s)"),
+        (RunEvent("failed", CHANGE, "no such profile", 2), "— FAILED (2s): no such profile"),
+        (RunEvent("unknown", CHANGE, "lost"), "— UNKNOWN: lost"),
+        (RunEvent("skipped", CHANGE, "stopped by the operator"), "— skipped: stopped by the operator"),
     ],
 )
 def test_an_event_is_one_line(event, expected):
@@ -102,7 +102,7 @@ def test_an_event_is_one_line(event, expected):
 
 
 def test_an_event_of_nobody():
-    assert event_text(Event("waiting", text="still working on esx01"), 4) == ("waiting: still working on esx01")
+    assert event_text(RunEvent("waiting", text="still working on esx01"), 4) == ("waiting: still working on esx01")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_durations(seconds, text):
 def test_json_lines_are_one_document_a_line():
     lines = [
         header_line("abc", 4),
-        event_line(Event("done", CHANGE, "", 1.23456), "12:00"),
+        event_line(RunEvent("done", CHANGE, "", 1.23456), "12:00"),
         summary_line(FAILED, FAILED.exit_code),
     ]
     assert all("\n" not in line for line in lines)
@@ -139,7 +139,7 @@ def test_json_lines_are_one_document_a_line():
 
 
 def test_an_event_without_a_step_has_no_target():
-    assert "target" not in json.loads(event_line(Event("waiting", text="x"), "12:00"))
+    assert "target" not in json.loads(event_line(RunEvent("waiting", text="x"), "12:00"))
 
 
 # -- hostile text
@@ -150,13 +150,13 @@ def test_nothing_hostile_reaches_the_terminal():
     plan = made(estate(host(ESX1), guest(evil, ESX1)), {evil: wants(VmHardware(memory_reservation="full"))})
     error = StepFailed(EVIL, EVIL)
     outcomes = tuple(Outcome(p, "failed", 0, error, EVIL) for p in plan.steps)
-    bad = Run(plan, outcomes, 1, open=(EVIL,))
+    bad = RunOutcome(plan, outcomes, 1, open=(EVIL,))
     texts = [
         run_text(bad),
         summary_line(bad),
-        event_text(Event("failed", plan.steps[0], EVIL), 4),
-        event_text(Event("waiting", text=EVIL), 4),
-        event_line(Event("failed", plan.steps[0], EVIL), "12:00"),
+        event_text(RunEvent("failed", plan.steps[0], EVIL), 4),
+        event_text(RunEvent("waiting", text=EVIL), 4),
+        event_line(RunEvent("failed", plan.steps[0], EVIL), "12:00"),
         diagnostics_text([Diagnostic(Mark(EVIL, 1, 1), EVIL, EVIL, EVIL)]),
         findings_text([Finding(evil, "vm.tools", "warn", EVIL, EVIL, ((EVIL, EVIL),), EVIL)], EVIL),
     ]

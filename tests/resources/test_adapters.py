@@ -13,7 +13,7 @@ from support.judging import judge, plan_one, rules
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
+from vsphere_ai.resources.pvrdma import Pvrdma, PvrdmaAdapter
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 ALONE = "- vms: train-03\n  adapters: [{port_group: dvpg-lan}, {type: e1000e, port_group: dvpg-lan}]\n"
@@ -66,7 +66,7 @@ def test_exclusive_removes_what_is_not_listed():
 
 def test_exclusive_leaves_to_pvrdma_what_it_says():
     estate = around(VM, card(4000), card(4001, RDMA, "VirtualVmxnet3Vrdma"))
-    said = Pvrdma(adapters=(Adapter(port_group="dvpg-rdma"),))
+    said = Pvrdma(adapters=(PvrdmaAdapter(port_group="dvpg-rdma"),))
     alone = judge(want(VMXNET3, exclusive=True), VM, estate)
     both = judge(want(VMXNET3, exclusive=True), VM, estate, stated={(VM.ref, "pvrdma"): said})
     assert (done(alone), done(both)) == ([("remove", 4001)], [])
@@ -513,7 +513,7 @@ def test_exclusive_leaves_exactly_what_is_listed(found, others, listed):
 @given(found=ADAPTERS, others=OTHERS, listed=st.lists(st.sampled_from([None, "rocev1", "rocev2"]), max_size=4))
 def test_pvrdma_touches_its_own_adapters_only_and_names_what_goes(found, others, listed):
     devices = [*present(found), *foreign(others)]
-    state = Pvrdma(adapters=tuple(Adapter(port_group="dvpg-rdma", protocol=p) for p in listed))
+    state = Pvrdma(adapters=tuple(PvrdmaAdapter(port_group="dvpg-rdma", protocol=p) for p in listed))
     judged = judge(state, VM, around(VM, *devices, **LOCKED))
     if judged.problems:
         assert set(judged.problems) <= LIMITS

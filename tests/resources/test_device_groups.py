@@ -19,7 +19,7 @@ from vsphere_ai.model.steps import Query
 from vsphere_ai.resources.device_groups import OFFER, DeviceGroups, meaning
 from vsphere_ai.resources.device_groups.group import GROUP
 from vsphere_ai.resources.gpudirect import GpuDirect
-from vsphere_ai.resources.pci_devices import Device, PciDevices
+from vsphere_ai.resources.pci_devices import PassthroughDevice, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -389,4 +389,4 @@ def test_fixed_members_are_told_by_their_ids():
     entry = {"_typeName": GROUP, "groupInstanceKey": 1, "deviceGroupName": "x"}
     facts = tuned(VM, ESX1, member, **READY, config__deviceGroups={"deviceGroup": (entry,)})
     assert state_of(DeviceGroups, facts).members == ("8086:007a",)
-    assert Device(host_device="0000:3b:00.0") not in (PciDevices.observe(facts, around(facts)).devices or ())
+    assert PassthroughDevice(host_device="0000:3b:00.0") not in (PciDevices.observe(facts, around(facts)).devices or ())

@@ -8,7 +8,7 @@ from support.judging import judge, plan_one, words
 from support.machines import kernel_listing, machine
 from support.plays import ONE
 
-from vsphere_ai.model.facts import Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, ProbeFailure
 from vsphere_ai.model.steps import Shell
 from vsphere_ai.resources.kernel import Kernel
 
@@ -51,7 +51,7 @@ def test_a_host_that_cannot_be_asked():
     assert "SSH is stopped" in failed.message
     assert failed.remedy == "start it"
     assert "not asked" in asked(True, None).problems["kernel.unreadable"].message
-    refused = asked(True, Output(1, "", "Invalid Key: atsSupport\n")).problems["kernel.unreadable"]
+    refused = asked(True, CommandOutput(1, "", "Invalid Key: atsSupport\n")).problems["kernel.unreadable"]
     assert "Invalid Key" in refused.message
 
 

@@ -23,7 +23,7 @@ from support.judging import judge, plan_one, steps_of, words
 from support.plays import SHARED
 
 from vsphere_ai.gpu.smi.live import COMPUTE, GPUS, INSTANCES, PLACEMENTS, PROFILES
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.steps import Shell
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
@@ -303,7 +303,7 @@ def listed(*profiles, gpus=(0,)):
         f"GPU {g} Profile ID {number} Placements: {{{','.join(map(str, starts))}}}:{size}\n"
         for g in gpus for _, number, _, starts, size in profiles
     )  # fmt: skip
-    return {PROFILES.name: Output(0, f"|==|\n{rows}"), PLACEMENTS.name: Output(0, places)}
+    return {PROFILES.name: CommandOutput(0, f"|==|\n{rows}"), PLACEMENTS.name: CommandOutput(0, places)}
 
 
 def listing(answers, *, modes=BOTH_ON, **more):
@@ -417,7 +417,7 @@ def test_ssh_failures_are_problems_of_the_plan(rule):
 
 @pytest.mark.parametrize("probe", [GPUS, INSTANCES, COMPUTE])
 def test_an_answer_nobody_understands_is_a_problem_not_a_guess(probe):
-    odd = {**smi(BOTH_ON), probe.name: Output(9, "NVIDIA-SMI has failed because it couldn't communicate\n")}
+    odd = {**smi(BOTH_ON), probe.name: CommandOutput(9, "NVIDIA-SMI has failed because it couldn't communicate\n")}
     judged = judge(Mig(mode="enabled"), ESX1, estate(host(ESX1, probes=odd)))
     assert set(judged.problems) == {"mig.unreadable"}
     assert "couldn't communicate" in judged.problems["mig.unreadable"].message
@@ -468,7 +468,7 @@ def test_show_leaves_instances_of_running_vms_to_vsphere():
 
 def test_unread_is_not_observed():
     assert state_of(Mig, Facts("HostSystem:host-9")) is None
-    assert state_of(Mig, host(ESX1, probes={**smi(BOTH_ON), GPUS.name: Output(9, "failed")})) is None
+    assert state_of(Mig, host(ESX1, probes={**smi(BOTH_ON), GPUS.name: CommandOutput(9, "failed")})) is None
 
 
 def test_show_says_which_modes_it_leaves_out():

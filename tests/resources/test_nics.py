@@ -9,8 +9,8 @@ from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
 from vsphere_ai.fabric.nic_settings import PAUSE, Pause, Rings, pauses_in
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
-from vsphere_ai.resources.nics import HostNics, Nic
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
+from vsphere_ai.resources.nics import HostNics, NicSettings
 from vsphere_ai.resources.roce import Roce
 
 ALONE = f"{ONE}  nics: {{vmnic4: {{pause: {{rx: true, tx: false}}}}}}\n"
@@ -32,13 +32,13 @@ def pnic(name, **more):
 
 def esx(*nics, listing=LISTING, **more):
     facts = host(ESX1, config__network__pnic=nics or (pnic("vmnic4", rdmaDevice="key-vmrdma0"), pnic("vmnic5")), **more)
-    answer = Output(0, listing) if isinstance(listing, str) else listing
+    answer = CommandOutput(0, listing) if isinstance(listing, str) else listing
     probes = {**facts.probes, **({PAUSE.name: answer} if answer else {})}
     return Facts(facts.ref, facts.properties, {}, probes)
 
 
 def wanted(name="vmnic4", **fields):
-    return HostNics(nics={name: Nic(**fields)})
+    return HostNics(nics={name: NicSettings(**fields)})
 
 
 def pause(**ways):
@@ -115,7 +115,7 @@ DENIED = ProbeFailure("ssh.stopped", "SSH is stopped", "use --start-ssh")
         (esx(pnic("vmnic4", autoNegotiateSupported=False)), wanted(speed="auto"), "nics.speed"),
         (esx(), wanted("vmnic5", pause=Pause(rx=True)), "nics.pause"),
         (esx(listing=DENIED), pause(rx=False), "ssh.stopped"),
-        (esx(listing=Output(1, "Error: Unknown command\n")), pause(rx=False), "nics.unreadable"),
+        (esx(listing=CommandOutput(1, "Error: Unknown command\n")), pause(rx=False), "nics.unreadable"),
         (esx(listing=None), pause(rx=False), "nics.unreadable"),
         (esx(**{"config__network__rdmaDevice": (ROCE_DEVICE,), "query:nmlx5_core": "pfctx=0x08 pfcrx=0x08"}),
          pause(tx=True), "nics.pfc"),
@@ -143,7 +143,10 @@ def test_show_states_speed_and_what_was_read_of_pause():
     forced = pnic("vmnic5", spec={"linkSpeed": {"speedMb": 1000, "duplex": True}})
     seen = view(estate(esx(pnic("vmnic4"), forced)))
     state = seen.state(ESX1.ref, "nics").export(ESX1, seen, "playbook").state
-    assert state.nics == {"vmnic4": Nic(pause=Pause(rx=True, tx=False), speed="auto"), "vmnic5": Nic(speed=1000)}
+    assert state.nics == {
+        "vmnic4": NicSettings(pause=Pause(rx=True, tx=False), speed="auto"),
+        "vmnic5": NicSettings(speed=1000),
+    }
     assert not judge(state, ESX1, seen.estate).fields
     assert state_of(HostNics, Facts("HostSystem:host-9")) is None
 
@@ -157,7 +160,7 @@ def test_nothing_but_a_nic_gets_into_a_command(name):
 @pytest.mark.parametrize("fields", [{"speed": 0}, {"speed": "fast"}, {"pause": {"rx": "yes"}}, {"mtu": 9000}])
 def test_values_that_do_not_exist(fields):
     with pytest.raises(ValidationError):
-        Nic(**fields)
+        NicSettings(**fields)
 
 
 def test_what_is_left_out_of_rings_is_not_told():

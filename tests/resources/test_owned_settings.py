@@ -15,14 +15,14 @@ from vsphere_ai.guests.cloud_init import METADATA, USERDATA
 from vsphere_ai.guests.image import KEY as IMAGE
 from vsphere_ai.guests.ready import READY
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.model.vm_sets import DISKS, PREFIX, Mark
+from vsphere_ai.model.vm_sets import DISKS, PREFIX, MemberMark
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.gpudirect import P2P_KEYS
 from vsphere_ai.resources.tuning import Tuning
 from vsphere_ai.resources.tuning.owned import OF_SPEC, owner_of
 
 VM = vm(1)
-MARK = Mark(set="a", index=1, uuid="u", playbook="p", generation=1, nics=())
+MARK = MemberMark(set="a", index=1, uuid="u", playbook="p", generation=1, nics=())
 OF_SETS = (METADATA, f"{METADATA}.encoding", USERDATA, f"{USERDATA}.encoding", READY, DISKS, IMAGE, *MARK.settings())
 OF_GPUS = (MMIO_KEY, MMIO_SIZE_KEY, *P2P_KEYS, "pciPassthru0.cfg.enable_uvm", "pciPassthru15.cfg.enable_profiling")
 IN_VMX = (

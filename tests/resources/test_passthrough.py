@@ -17,7 +17,7 @@ from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.resources.passthrough import HBAS, REBIND, Passthrough
-from vsphere_ai.resources.pci_devices import Device, PciDevices
+from vsphere_ai.resources.pci_devices import PassthroughDevice, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 
 ALONE = THROUGH
@@ -146,7 +146,7 @@ def test_graphics_and_passthrough_of_one_gpu_exclude_each_other():
 def test_a_vm_may_have_what_this_plan_passes_through():
     of = estate(machine(ESX1), guest(VM, ESX1))
     plan = made(of, {ESX1: wants(Passthrough(devices={GPU_0: True})),
-                     VM: wants(PciDevices(devices=(Device(host_device=GPU_0),)))})  # fmt: skip
+                     VM: wants(PciDevices(devices=(PassthroughDevice(host_device=GPU_0),)))})  # fmt: skip
     assert not [p for p in plan.problems if p.rule.startswith(("pci", "pass"))]
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.passthrough import Passthrough
-from vsphere_ai.resources.pci_devices.device import Device
+from vsphere_ai.resources.pci_devices.device import PassthroughDevice
 from vsphere_ai.resources.sriov import Sriov
 
 ONE = "0000:3b:00.0"
@@ -16,7 +16,7 @@ KINDS = {
     "passthrough": lambda address: Passthrough(devices={address: True}).devices,
     "sriov": lambda address: Sriov(functions={address: 4}).functions,
     "mig": lambda address: Mig(gpus={address: {"mode": "enabled"}}).gpus,
-    "pci_devices": lambda address: [Device(host_device=address).host_device],
+    "pci_devices": lambda address: [PassthroughDevice(host_device=address).host_device],
     "adapters": lambda address: [NetworkAdapter(port_group="p", physical_function=address).physical_function],
 }
 

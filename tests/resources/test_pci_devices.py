@@ -14,7 +14,7 @@ from vsphere_ai.fabric.pci import Claim, has_room
 from vsphere_ai.model.deferred import property_path
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.resources.pci_devices import Device, PciDevices
+from vsphere_ai.resources.pci_devices import PassthroughDevice, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -25,8 +25,8 @@ READY = {
     "config__memoryReservationLockedToMax": True,
     "config__extraConfig": keys(pciPassthru__use64bitMMIO="TRUE", pciPassthru__64bitMMIOSizeGB="128"),
 }
-F0, F1 = Device(host_device=GPU_0), Device(host_device=GPU_1)
-ANY = Device(vendor="10de", device="20f1")
+F0, F1 = PassthroughDevice(host_device=GPU_0), PassthroughDevice(host_device=GPU_1)
+ANY = PassthroughDevice(vendor="10de", device="20f1")
 
 
 def around(*devices, passed=None, more=(), **of_vm):
@@ -53,8 +53,8 @@ def operations(step):
 
 
 def test_ids_may_look_like_numbers():
-    assert Device(vendor="0x10DE", device=2331).device == "2331"
-    assert Device(vendor="10DE", device="20f1") == ANY
+    assert PassthroughDevice(vendor="0x10DE", device=2331).device == "2331"
+    assert PassthroughDevice(vendor="10DE", device="20f1") == ANY
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_ids_may_look_like_numbers():
 )
 def test_a_device_is_fixed_or_dynamic(wrong):
     with pytest.raises(ValidationError):
-        Device(**wrong)
+        PassthroughDevice(**wrong)
 
 
 # -- what changes
@@ -103,7 +103,7 @@ def test_a_first_gpu_implies_what_it_needs():
 
 
 def test_a_nic_needs_no_window():
-    judged = judge(want(Device(host_device=NIC_1)), VM, around(passed={NIC_1: ""}, config__firmware="bios"))
+    judged = judge(want(PassthroughDevice(host_device=NIC_1)), VM, around(passed={NIC_1: ""}, config__firmware="bios"))
     assert set(judged.fields) == {"devices", "host", "memory_locked"}
     assert judged.step.extra_config == ()
 
@@ -119,7 +119,7 @@ def test_a_window_is_never_lowered():
 
 
 def test_a_dynamic_device():
-    labelled = Device(vendor="10de", device="20f1", label="big")
+    labelled = PassthroughDevice(vendor="10de", device="20f1", label="big")
     judged = judge(want(labelled), VM, around(passed={GPU_1: "big"}))
     assert "host" not in judged.fields
     (change,) = judged.step.device_changes
@@ -171,7 +171,9 @@ def test_the_vgpu_kind_takes_no_passthrough_device_for_its_own():
 def test_a_device_that_is_not_there_or_not_passed_through():
     assert (
         "devices it passes through: " + GPU_0
-        in judge(want(Device(host_device="0000:99:00.0")), VM, around()).problems["pci_devices.no-device"].remedy
+        in judge(want(PassthroughDevice(host_device="0000:99:00.0")), VM, around())
+        .problems["pci_devices.no-device"]
+        .remedy
     )
     found = judge(want(F1), VM, around()).problems["pci_devices.not-passed"]
     assert found.remedy == f"add passthrough: {{{GPU_1}: true}} to a play for {ESX1.name}"
@@ -279,5 +281,5 @@ def test_another_device_in_its_place_is_a_change_of_somebody_else():
 def test_back_into_a_playbook():
     of = around(dynamic(13000, label="big"), fixed(13001, GPU_0))
     state = view(of).state(VM.ref, "pci_devices").export(VM, view(of), "playbook").state
-    assert state.devices == (Device(vendor="10de", device="20f1", label="big"), F0)
+    assert state.devices == (PassthroughDevice(vendor="10de", device="20f1", label="big"), F0)
     assert view(around()).state(VM.ref, "pci_devices").export(VM, view(around()), "playbook").state is None

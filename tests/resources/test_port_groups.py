@@ -30,7 +30,7 @@ from vsphere_ai.fabric.dvs import switch_of
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
+from vsphere_ai.resources.pvrdma import Pvrdma, PvrdmaAdapter
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.switches import Switches
 
@@ -273,7 +273,7 @@ def test_an_adapter_is_proved_along_a_port_group_of_the_same_plan():
     desired = {
         DC: wants(state(new={"switch": "dvs-rdma", "vlan": 3, "active_uplinks": ("Uplink 1",)})),
         ESX1: wants(PvrdmaHost(vmknic="vmk2", firewall=True)),
-        vm(1): wants(Pvrdma(adapters=(Adapter(port_group="new"),))),
+        vm(1): wants(Pvrdma(adapters=(PvrdmaAdapter(port_group="new"),))),
     }
     plan = made(of, desired)
     assert plan.problems == ()
@@ -284,7 +284,7 @@ def test_an_adapter_is_proved_along_a_port_group_of_the_same_plan():
 
 
 def test_a_port_group_with_two_uplinks_is_not_proved_and_one_this_plan_mends_is():
-    adapter = Pvrdma(adapters=(Adapter(port_group="dvpg-rdma"),))
+    adapter = Pvrdma(adapters=(PvrdmaAdapter(port_group="dvpg-rdma"),))
     of = fabric(rdma_machine(), virtual_machine(vm(1), ESX1))
     host = wants(PvrdmaHost(vmknic="vmk2", firewall=True))
     broken = made(of, {ESX1: host, vm(1): wants(adapter)})

@@ -27,7 +27,7 @@ from support.plays import READY
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.report.plans.plan_text import plan_text
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
+from vsphere_ai.resources.pvrdma import Pvrdma, PvrdmaAdapter
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -49,7 +49,7 @@ def around(*devices, hosts=(ESX1,), more_host=None, **more):
 
 
 def want(*adapters):
-    return Pvrdma(adapters=tuple(Adapter(port_group=g, protocol=p) for g, p in adapters))
+    return Pvrdma(adapters=tuple(PvrdmaAdapter(port_group=g, protocol=p) for g, p in adapters))
 
 
 def operations(step):
@@ -423,7 +423,7 @@ def test_an_adapter_on_no_distributed_port_group_is_seen():
 
 def test_protocols_are_roce_only():
     with pytest.raises(ValidationError):
-        Adapter(port_group="dvpg-rdma", protocol="iwarp")
+        PvrdmaAdapter(port_group="dvpg-rdma", protocol="iwarp")
 
 
 # -- what goes

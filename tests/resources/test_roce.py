@@ -10,7 +10,7 @@ from support.plays import ONE
 
 from vsphere_ai.fabric.nic_settings import Pause
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.resources.nics import HostNics, Nic
+from vsphere_ai.resources.nics import HostNics, NicSettings
 from vsphere_ai.resources.roce import Roce
 
 ALONE = f"{ONE}  roce: {{pfc_priority: 3, trust: dscp, dscp: 26}}\n"
@@ -134,12 +134,12 @@ def test_notes(fields, said):
 
 
 def test_pfc_and_global_pause_exclude_each_other():
-    on = HostNics(nics={"vmnic4": Nic(pause=Pause(rx=True, tx=True))})
+    on = HostNics(nics={"vmnic4": NicSettings(pause=Pause(rx=True, tx=True))})
     listing = "NIC  Pause Params Supported  Pause RX  Pause TX\n---  ---  ---  ---\nvmnic4  true  false  false\n"
-    from vsphere_ai.model.facts import Output
+    from vsphere_ai.model.facts import CommandOutput
 
     facts = esx()
-    facts = Facts(facts.ref, facts.properties, {}, {**facts.probes, "pause-params": Output(0, listing)})
+    facts = Facts(facts.ref, facts.properties, {}, {**facts.probes, "pause-params": CommandOutput(0, listing)})
     assert rules(plan_one(estate(facts), ESX1, Roce(pfc_priority=3), on)) == {("esx01", "roce.pause")}
     assert rules(plan_one(estate(facts), ESX1, Roce(pfc_priority="off"), on)) == set()
 

@@ -33,7 +33,7 @@ from support.machines import kernel_listing
 from support.plays import SHARED
 
 from vsphere_ai.gpu.smi.live import GPUS, PLACEMENTS, PROFILES
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.kernel import ATS, Kernel
@@ -432,9 +432,11 @@ def test_h100_profiles_follow_too():
 
 UNKNOWN = 0x7777
 X9_LISTS = {
-    PROFILES.name: Output(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
+    PROFILES.name: CommandOutput(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
                              "| 0 MIG 4g.48gb 0 1/1 47.4 No 110 3 3 |\n| 4 1 1 |\n+-+\n"),
-    PLACEMENTS.name: Output(0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"),
+    PLACEMENTS.name: CommandOutput(
+        0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"
+    ),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from vsphere_ai.guests.netplan import GuestNic
 from vsphere_ai.guests.ready import READY
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Member, MemberNic, Place, options_of
+from vsphere_ai.model.vm_sets import Member, MemberNic, MemberPlace, options_of
 from vsphere_ai.resources.vm_set import VmSet
 from vsphere_ai.resources.vm_set.clone import is_ready
 from vsphere_ai.resources.vm_set.disks import disk_problems
@@ -79,7 +79,7 @@ def test_a_pattern_that_only_finds_makes_nothing(pattern, tmp_path):
 def test_before_8_0_the_clone_names_the_slots_that_a_customization_goes_by(api, taken, nics, slots):
     ref = "VirtualMachine:vm-1"
     macs = [MemberNic(f"n{i}", f"00:50:56:00:00:0{i}") for i in range(nics)]
-    member = Member("t", 1, "VirtualMachine:1", "t1", "1", place=Place(source=ref), nics=tuple(macs))
+    member = Member("t", 1, "VirtualMachine:1", "t1", "1", place=MemberPlace(source=ref), nics=tuple(macs))
     devices = [{"_typeName": "VirtualVmxnet3", "key": 4000, "slotInfo": {"pciSlotNumber": 192}}]
     devices += [{"_typeName": "ParaVirtualSCSIController", "key": n, "slotInfo": {"pciSlotNumber": n}} for n in taken]
     source = Facts(ref, {"name": "u", "config.hardware.device": tuple(devices)})
@@ -106,7 +106,7 @@ def disk(thin, gb=40, key=2000):
     ],
 )
 def test_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
-    place = Place(source="VirtualMachine:vm-1", datastore="Datastore:datastore-1")
+    place = MemberPlace(source="VirtualMachine:vm-1", datastore="Datastore:datastore-1")
     known = {
         f"VirtualMachine:{i}": Member("train", i, f"VirtualMachine:{i}", f"t{i}", str(i), place=place) for i in (1, 2)
     }

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Mark, MarkedDisk, Member, Place
+from vsphere_ai.model.vm_sets import MarkedDisk, Member, MemberMark, MemberPlace
 from vsphere_ai.resources.vm_set import VmSet
 from vsphere_ai.resources.vm_set.added_disks import as_shown, laid, named_disks, observed_disks
 from vsphere_ai.resources.vm_set.destruction import destroy_problems
@@ -30,7 +30,7 @@ def disk(key=2000, unit=0, controller=1000, file="[ds] train-01/train-01.vmdk", 
 
 
 def vm(*devices, marked=()):
-    mark = Mark("train", 1, "uuid-1", disks=tuple(marked))
+    mark = MemberMark("train", 1, "uuid-1", disks=tuple(marked))
     settings = tuple({"key": k, "value": v} for k, v in mark.settings().items())
     known = {"name": "train-01", "config.instanceUuid": "uuid-1", "config.extraConfig": settings}
     return Facts(
@@ -43,8 +43,8 @@ def added(*names, **more):
 
 
 def test_a_mark_says_what_it_was_given():
-    given = Mark("train", 1, "u", disks=(MarkedDisk("a", "scsi0:1"), MarkedDisk("b", "nvme0:0", "ds2")))
-    assert Mark.read(given.settings()) == given
+    given = MemberMark("train", 1, "u", disks=(MarkedDisk("a", "scsi0:1"), MarkedDisk("b", "nvme0:0", "ds2")))
+    assert MemberMark.read(given.settings()) == given
 
 
 def test_disks_are_connected_to_what_is_there_then_to_new_controllers():
@@ -133,7 +133,7 @@ def test_no_disk_is_there_twice(more):
     ],
 )
 def test_thick_disks_that_are_added_need_their_space_on_their_datastores(disks, rules):
-    place = Place(source="VirtualMachine:u", datastore="Datastore:1")
+    place = MemberPlace(source="VirtualMachine:u", datastore="Datastore:1")
     known = {
         f"VirtualMachine:{i}": Member("train", i, f"VirtualMachine:{i}", f"t{i}", str(i), place=place) for i in (1, 2)
     }

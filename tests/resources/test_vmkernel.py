@@ -11,7 +11,7 @@ from support.plays import ONE
 from vsphere_ai.model.deferred import Deferred, inside, is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
-from vsphere_ai.resources.vmkernel import Adapter, VmkernelAdapters
+from vsphere_ai.resources.vmkernel import VmkernelAdapter, VmkernelAdapters
 
 ALONE = f"{ONE}  vmkernel: {{dvpg-rdma: {{mtu: 4500, pvrdma: true}}}}\n"
 
@@ -50,7 +50,7 @@ def esx(*vnics, target=ESX1, **more):
 
 
 def wanted(_name="dvpg-rdma", **fields):
-    return VmkernelAdapters(adapters={_name: Adapter(**fields)})
+    return VmkernelAdapters(adapters={_name: VmkernelAdapter(**fields)})
 
 
 def words(judged):
@@ -119,7 +119,9 @@ def test_services_are_exactly_those_that_are_named():
 
 def test_the_name_for_pvrdma_goes_from_one_adapter_to_another():
     seen = estate(esx(LAN, ON_RDMA, **{OPTION: "vmk0"}))
-    state = VmkernelAdapters(adapters={"dvpg-lan": Adapter(pvrdma=False), "dvpg-rdma": Adapter(pvrdma=True)})
+    state = VmkernelAdapters(
+        adapters={"dvpg-lan": VmkernelAdapter(pvrdma=False), "dvpg-rdma": VmkernelAdapter(pvrdma=True)}
+    )
     step = judge(state, ESX1, seen).step
     assert step.args["changedValue"][0]["value"] == "vmk2"
     step = judge(wanted("dvpg-lan", pvrdma=False), ESX1, seen).step
@@ -178,7 +180,9 @@ def test_where_it_is_not_known_the_first_adapter_is_that_of_management():
 
 
 def test_two_adapters_for_pvrdma():
-    state = VmkernelAdapters(adapters={"dvpg-lan": Adapter(pvrdma=True), "dvpg-rdma": Adapter(pvrdma=True)})
+    state = VmkernelAdapters(
+        adapters={"dvpg-lan": VmkernelAdapter(pvrdma=True), "dvpg-rdma": VmkernelAdapter(pvrdma=True)}
+    )
     assert set(judge(state, ESX1, estate(esx(LAN, ON_RDMA))).problems) == {"vmkernel.pvrdma"}
 
 
@@ -231,7 +235,7 @@ def test_show_states_what_can_be_stated():
     state = seen.state(ESX1.ref, "vmkernel")
     shown = state.export(ESX1, seen, "playbook").state.adapters
     assert set(shown) == {"dvpg-lan", "dvpg-rdma", "Backup"}
-    assert shown["dvpg-rdma"] == Adapter(address="10.1.0.1/24", mtu=1500, pvrdma=True, services=())
+    assert shown["dvpg-rdma"] == VmkernelAdapter(address="10.1.0.1/24", mtu=1500, pvrdma=True, services=())
     assert (shown["dvpg-lan"].pvrdma, shown["dvpg-lan"].services) == (False, ("management",))
     assert shown["Backup"].address == "dhcp"
     assert "several adapters on Storage" in state.export(ESX1, seen, "playbook").left_out
@@ -254,11 +258,11 @@ def test_an_option_that_cannot_be_read():
 @pytest.mark.parametrize("address", ["10.1.0.1", "10.1.0.0/24", "10.1.0.255/24", "fe80::1/64", "10.1.0.300/24", ""])
 def test_addresses_no_adapter_can_have(address):
     with pytest.raises(ValidationError):
-        Adapter(address=address)
+        VmkernelAdapter(address=address)
     with pytest.raises(ValidationError):
-        Adapter(address={"esx01": address})
+        VmkernelAdapter(address={"esx01": address})
 
 
 @pytest.mark.parametrize(("given", "read_as"), [("dhcp", "dhcp"), ("10.1.0.1/24", "10.1.0.1/24"), ("10.1.0.0/31",) * 2])
 def test_addresses(given, read_as):
-    assert Adapter(address=given).address == read_as
+    assert VmkernelAdapter(address=given).address == read_as

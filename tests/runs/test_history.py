@@ -125,7 +125,7 @@ def test_a_run_that_owes_stays_announced_but_asks():
 def test_a_run_that_goes_on_is_the_later_one():
     record = run()
     run(**WELL)
-    history.take_up(record)
+    history.mark_resumed(record)
     record.update(**GONE)  # and is killed again
     assert [*history.unfinished("vc")] == [record.id]
     assert history.reasons_to_ask(record) == ()
@@ -142,7 +142,7 @@ def test_a_run_that_was_rolled_back_is_not_offered_again():
     assert states() == ["rolled back", "finished"]
     assert history.unfinished("vc") == {}
     assert f"run {record.id} was rolled back by run {back.id}" in history.reasons_to_ask(record)
-    history.take_up(record)
+    history.mark_resumed(record)
     assert state(record) == "unfinished"
 
 
@@ -154,7 +154,7 @@ def test_a_rollback_of_a_run_whose_journal_was_removed():
 
 def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
     record = run()
-    history.take_up(record)
+    history.mark_resumed(record)
     assert journal.is_alive(record)
     assert history.unfinished("vc") == {}
     assert history.latest().id == record.id, "the lock says who works"
@@ -167,7 +167,7 @@ def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
 
 def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
     record = run(Pending("maintenance", HOST))
-    history.take_up(record)
+    history.mark_resumed(record)
     assert history.unfinished("vc") == {}
     boot, _, ticks = record.run.born.partition("/")
     for other in (f"{boot}/{int(ticks) - 1}", f"another-boot/{ticks}"):
@@ -237,7 +237,7 @@ def test_what_a_run_owes_since_is_its_own():
     newer.resolve(Pending("maintenance", HOST))
     history.look()
     assert owing()[record.id] == set()
-    history.take_up(record)
+    history.mark_resumed(record)
     record.update(**GONE)
     record.add_pending(Pending("maintenance", HOST))  # and dies once more
     history.look()
@@ -249,7 +249,7 @@ def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
     back = run(rolls_back=record.id, **WELL)
     assert states() == ["rolled back", "finished"]
     assert record.run.rolled_back == back.id
-    history.take_up(record)  # somebody goes forward again
+    history.mark_resumed(record)  # somebody goes forward again
     record.update(**GONE)
     assert state(record) == "unfinished"
 

@@ -221,7 +221,7 @@ def test_who_goes_on_second_counts_another_attempt(tmp_path, monkeypatch):
     record.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     one, two = journal.open_run(record.id), journal.open_run(record.id)
     for number, each in ((2, one), (3, two)):
-        history.take_up(each)
+        history.mark_resumed(each)
         assert each.attempt == number
         each.begin("s1", act(HOST, "reboot", f"reboot {number}"), ())
     assert [s.summary for s in record.steps()] == ["enter maintenance mode", "reboot 2", "reboot 3"]
@@ -250,7 +250,7 @@ def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
             raise Storage("the disk is full")
 
     record = Full()
-    run_plan.noting(record)("s1", "Task:task-7")
+    run_plan.task_recorder(record)("s1", "Task:task-7")
     assert record.asked == ("s1", "Task:task-7")
 
 

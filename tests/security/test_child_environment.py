@@ -12,7 +12,7 @@ from support.secret_traces import Traces
 from support.vm_sets import play
 
 from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
-from vsphere_ai.connect.address_program import Program, ask
+from vsphere_ai.connect.address_program import ProgramCall, ask
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
@@ -94,7 +94,7 @@ def test_a_notified_program_does_not_inherit_secrets(tmp_path, secrets):
 def test_a_program_with_addresses_gets_what_is_named_and_no_proxy_that_is_a_secret(tmp_path, secrets, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://user:pass@proxy")
     fetch("env:HTTPS_PROXY")
-    answer = ask(Program((str(program(tmp_path)),), tmp_path, {"NETBOX_TOKEN": "own"}), {})
+    answer = ask(ProgramCall((str(program(tmp_path)),), tmp_path, {"NETBOX_TOKEN": "own"}), {})
     assert answer["NETBOX_TOKEN"] == "own"
     assert set(answer) <= {"NETBOX_TOKEN", "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LC_CTYPE", *CERTIFICATES}
 
@@ -120,7 +120,7 @@ def test_a_program_that_says_its_secret_when_it_fails(tmp_path, monkeypatch, spe
     path.write_text(f"#!{sys.executable}\n{code}\n", encoding="utf-8")
     path.chmod(0o700)
     with pytest.raises(StepFailed) as caught:
-        ask(Program((str(path),), tmp_path, {"T": given.reveal()}), {})
+        ask(ProgramCall((str(path),), tmp_path, {"T": given.reveal()}), {})
     assert "refused: ***" in caught.value.message
     assert Traces().password(token).found(f"{caught.value!r} {caught.value.message} {caught.value.remedy}") == []
 

@@ -12,7 +12,7 @@ from vsphere_ai import app
 from vsphere_ai.app.api_errors import exported
 from vsphere_ai.errors import Diagnostic, InputError, Mark, Unreachable, VimFault, VsphereAiError
 from vsphere_ai.security import redaction
-from vsphere_ai.security.exceptions import Cause, without_secrets
+from vsphere_ai.security.exceptions import MaskedCause, without_secrets
 
 SECRET = "Xk3!tt%y<Kp&9\"'aBc"
 
@@ -59,7 +59,7 @@ def test_an_exception_of_the_api_holds_no_secret(kind):
     assert "***" in text
     assert [part for part in (SECRET[at : at + 8] for at in range(len(SECRET) - 7)) if part in text] == []
     chain = error.__cause__ or error.__context__
-    assert isinstance(chain, Cause), "what it was raised from is named, and stands there no more"
+    assert isinstance(chain, MaskedCause), "what it was raised from is named, and stands there no more"
     assert str(chain).startswith("ValueError: cannot: ***")
 
 

@@ -19,7 +19,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.planning import privileges
-from vsphere_ai.planning.privileges import Need, lacking, of_spec, of_step
+from vsphere_ai.planning.privileges import PrivilegeNeed, missing_privileges, of_spec, of_step
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import probes_of
 
@@ -74,14 +74,16 @@ def test_a_method_without_a_stated_privilege_is_not_taken_for_free():
 
 
 def test_equal_questions_are_asked_together():
-    needs = [Need(n, f"HostSystem:{n}", p, "") for n in ("a", "b") for p in ("X.Y", "Z")] + [Need("v", "VM:v", "Q", "")]
+    needs = [PrivilegeNeed(n, f"HostSystem:{n}", p, "") for n in ("a", "b") for p in ("X.Y", "Z")] + [
+        PrivilegeNeed("v", "VM:v", "Q", "")
+    ]
     asked = []
 
     def ask(refs, privileges):
         asked.append((refs, privileges))
         return {r: ("Z",) for r in refs if r.endswith(":b")}
 
-    assert lacking(needs, ask) == {Need("b", "HostSystem:b", "Z", "")}
+    assert missing_privileges(needs, ask) == {PrivilegeNeed("b", "HostSystem:b", "Z", "")}
     assert asked == [(("HostSystem:a", "HostSystem:b"), ("X.Y", "Z")), (("VM:v",), ("Q",))]
 
 

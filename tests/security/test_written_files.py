@@ -20,7 +20,7 @@ from vsphere_ai.app.training.benchmarks import megatron as benchmark_megatron
 from vsphere_ai.app.training.benchmarks import parse as benchmark_parse
 from vsphere_ai.app.training.nodes import nccl_topology
 from vsphere_ai.app.watching.report_files import save_pages, save_report
-from vsphere_ai.benchmarks.baseline import Expected
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth
 from vsphere_ai.cli.main import command
 from vsphere_ai.errors import UsageError
 from vsphere_ai.fleet import plan as fleet_plan
@@ -59,8 +59,8 @@ WRITERS = {
     "show to": lambda path: app.write_new({path: "- hosts: all\n"}),
     "serve to": lambda path: write_textfile(path, b"up 1\n"),
     "bench megatron learned": _megatron,
-    "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [Expected("all_reduce", 1.0)]),
-    "bench parse learned": lambda path: benchmark_parse.write_baseline(path, [Expected("all_reduce", 1.0)]),
+    "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [ExpectedBandwidth("all_reduce", 1.0)]),
+    "bench parse learned": lambda path: benchmark_parse.write_baseline(path, [ExpectedBandwidth("all_reduce", 1.0)]),
     "accept certificate": _certificate,
     "schema to": lambda path: write_schema("job", path),
 }

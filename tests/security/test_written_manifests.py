@@ -33,7 +33,7 @@ from vsphere_ai.report.pages.formats.ctrf import ctrf
 from vsphere_ai.report.pages.formats.junit import junit
 from vsphere_ai.report.pages.formats.markdown import markdown
 from vsphere_ai.report.pages.formats.sarif import sarif
-from vsphere_ai.report.pages.values import Case, Report, Result, Section
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportSection, SarifResult
 from vsphere_ai.report.training.assessment_text import assessment_markdown
 
 KEYGEN = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f")
@@ -81,9 +81,13 @@ def test_network_files_stand_below_comments_that_names_do_not_end():
 
 
 def report(name):
-    section = Section(name, (name, "b"), ((name, "c"), ("d", name)), note=name, code=f"{name}\n```\n{name}")
-    cases = (Case(name, name, "fail", name), Case(name, "x", "warn", name), Case("y", name, "unknown", name))
-    result = Result(name, "fail", name, (name,), name, 1)
+    section = ReportSection(name, (name, "b"), ((name, "c"), ("d", name)), note=name, code=f"{name}\n```\n{name}")
+    cases = (
+        JunitCase(name, name, "fail", name),
+        JunitCase(name, "x", "warn", name),
+        JunitCase("y", name, "unknown", name),
+    )
+    result = SarifResult(name, "fail", name, (name,), name, 1)
     return Report(name, name, "fail", ((name, name),), (section,), cases, (result,))
 
 

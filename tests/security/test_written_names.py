@@ -30,7 +30,7 @@ from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.training.launch_text import launch_text
 from vsphere_ai.training.exports import EXPORTS, nccl_topo
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import LAUNCHERS, launch
 from vsphere_ai.training.machine import machine_of
 from vsphere_ai.training.node_topology import files, node_topology
@@ -206,7 +206,7 @@ def written(form, nodes):
         text = "".join(text for _, text in files(node_topology(n) for n in nodes[1:]))
         return text, nccl_topo.check(text) if text else []  # without a file it is said why
     export = EXPORTS[form]
-    made = Plan(job(nccl="auto"), nodes, "ddp")
+    made = LaunchPlan(job(nccl="auto"), nodes, "ddp")
     text = export.write(made)
     return text, export.check(text)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.addresses.holding import Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, NicHolding
 from vsphere_ai.addresses.leasing import lease
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.vm_sets import Mark
+from vsphere_ai.model.vm_sets import MemberMark
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
 from vsphere_ai.sets.adoption import faults_of, own_nics, with_own_addresses
 
@@ -61,8 +61,8 @@ def test_a_vm_in_the_cluster_with_an_adapter_for_each_nic_is_taken():
         (vm(cards=CARDS[:2]), "adopt-nic"),
         (vm(**{"config.template": True}), "adopt-template"),
         (vm(**{"runtime.connectionState": "disconnected"}), "not-connected"),
-        (vm(settings=Mark("other", 1, "own").settings().items()), "adopt-marked"),
-        (vm(settings=Mark("train", 2, "another").settings().items()), "adopt-copied"),
+        (vm(settings=MemberMark("other", 1, "own").settings().items()), "adopt-marked"),
+        (vm(settings=MemberMark("train", 2, "another").settings().items()), "adopt-copied"),
         (vm(settings=[("vsphere-ai.set", "train")]), "adopt-marked"),
     ],
 )
@@ -83,12 +83,12 @@ def test_adapters_of_one_port_group_are_taken_in_their_order():
 
 
 POOLS = {
-    "a": Pool(subnet="10.0.0.0/24", ranges=("10.0.0.11-10.0.0.14",)),
-    "b": Pool(subnet="10.0.1.0/24", ranges=("10.0.1.11-10.0.1.20",)),
-    "blocks": Pool(subnet="10.8.0.0/16", per_node=28),
-    "program": Pool(subnet="10.9.0.0/24", backend={"exec": ("/bin/true",)}),
+    "a": AddressPool(subnet="10.0.0.0/24", ranges=("10.0.0.11-10.0.0.14",)),
+    "b": AddressPool(subnet="10.0.1.0/24", ranges=("10.0.1.11-10.0.1.20",)),
+    "blocks": AddressPool(subnet="10.8.0.0/16", per_node=28),
+    "program": AddressPool(subnet="10.9.0.0/24", backend={"exec": ("/bin/true",)}),
 }
-TERMS, EMPTY = Terms(POOLS, now=0), Ledger()
+TERMS, EMPTY = PoolSettings(POOLS, now=0), AddressLedger()
 
 
 def asked(*pools, count=4):
@@ -122,7 +122,7 @@ def test_a_block_goes_with_its_own_address_only():
     assert held(("blocks",), of((1, ["10.8.3.34"])))[1] == {"adopt-address"}
 
 
-LEDGER = lease(Ledger(), TERMS, asked("a", count=2)).ledger
+LEDGER = lease(AddressLedger(), TERMS, asked("a", count=2)).ledger
 
 
 def test_what_its_number_holds_already_is_not_taken_again():
@@ -146,11 +146,11 @@ def test_an_address_that_is_not_free_for_its_number_is_refused(pools, vms, rule)
 def test_a_reserved_address_and_one_of_a_program_are_refused():
     from vsphere_ai.model.names.networks import address_range
 
-    reserved = Terms(POOLS, 0, (address_range("10.0.0.13"),))
+    reserved = PoolSettings(POOLS, 0, (address_range("10.0.0.13"),))
     assert held(("a",), of((3, ["10.0.0.13"])), before=LEDGER, terms=reserved)[1] == {"adopt-address"}
-    assert with_own_addresses(Ledger(), TERMS, asked("program"), of((1, ["10.9.0.5"])))[1]
+    assert with_own_addresses(AddressLedger(), TERMS, asked("program"), of((1, ["10.9.0.5"])))[1]
 
 
 def test_the_ledger_holds_one_block_for_each_vm():
-    ledger, _ = with_own_addresses(Ledger(), TERMS, asked("a"), of((2, ["10.0.0.11"])))
-    assert ledger.holdings[Nic("train", "mgmt", 4)].count == 2
+    ledger, _ = with_own_addresses(AddressLedger(), TERMS, asked("a"), of((2, ["10.0.0.11"])))
+    assert ledger.holdings[NicHolding("train", "mgmt", 4)].count == 2

@@ -13,9 +13,9 @@ from support.choice_rooms import room
 
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.sets.choice import Chooser, HostRoom, Need
+from vsphere_ai.sets.choice import Chooser, HostRoom, MemberNeed
 
 A100 = board("a100-40gb")
 SIZES = ("10c", "20c", "40c", "1-5c", "2-10c", "3-20c")
@@ -36,7 +36,7 @@ def chooser(gpus, *, memory=None, sets=None, spare=0, there=()):
 def needs(profiles, hosts=HOSTS, **more):
     """VMs with vGPUs of these sizes, one or several each."""
     return [
-        Need(f"vm{n}", "train", frozenset(hosts), tuple(f"grid_a100-{s}" for s in sorted(own)), **more)
+        MemberNeed(f"vm{n}", "train", frozenset(hosts), tuple(f"grid_a100-{s}" for s in sorted(own)), **more)
         for n, own in enumerate(profiles)
     ]
 
@@ -141,7 +141,7 @@ def test_what_is_left_on_a_host_is_counted_with_the_new_vms():
 
 
 def test_vgpus_that_run_keep_their_places():
-    slots = (GpuSlot("esx0", pci(0), A100, "time_sliced", (Running("old", "grid_a100-20c"),)),)
+    slots = (GpuSlot("esx0", pci(0), A100, "time_sliced", (StayingVgpu("old", "grid_a100-20c"),)),)
     farm = GpuHosts(slots)
     asked = Chooser(farm, farm, (), {}, {"esx0": HostRoom(Facts("HostSystem:esx0", {}))})
     assert asked.choose(needs([["10c"]], ("esx0",))).refused == ("vm0",)

@@ -11,7 +11,7 @@ from sets.vcenter_model import LOST, POOLS, Paused, Vm, Wants, World, advance, a
 
 from vsphere_ai.addresses.ledger_text import read_ledger
 from vsphere_ai.execution.actions import leases, vm_life
-from vsphere_ai.model.vm_sets import Mark, instance_uuid, settings_of
+from vsphere_ai.model.vm_sets import MemberMark, instance_uuid, settings_of
 from vsphere_ai.sets import members
 
 TRIES = 3
@@ -227,7 +227,7 @@ def _at_once(monkeypatch):
 
 def vm(name, index, *, of, uuid, number, foreign=True):
     """A VM with the mark of a member of the set "a", which names the VM `of`."""
-    mark = Mark("a", index, of)
+    mark = MemberMark("a", index, of)
     return Vm(number, name, uuid, tuple(sorted(mark.settings().items())), foreign=foreign)
 
 
@@ -284,7 +284,7 @@ def test_a_release_that_waits_for_no_clone_gives_addresses_twice(monkeypatch):
 def test_a_copied_mark_that_is_believed_destroys_what_is_not_ours(monkeypatch):
     def believed(estate):
         def own(facts):
-            mark = Mark.read(settings_of(facts))
+            mark = MemberMark.read(settings_of(facts))
             return facts.having({"config.instanceUuid": mark.uuid}) if mark else facts
 
         return estate.with_objects([own(f) for f in estate.of_type("VirtualMachine")])
@@ -297,7 +297,7 @@ def test_a_copied_mark_that_is_believed_destroys_what_is_not_ours(monkeypatch):
 
     find = members.find
     monkeypatch.setattr(model.layout, "find", lambda plays, estate: find(plays, believed(estate)))
-    monkeypatch.setattr(vm_life, "mark_of", lambda facts: Mark.read(settings_of(facts)))
+    monkeypatch.setattr(vm_life, "mark_of", lambda facts: MemberMark.read(settings_of(facts)))
     monkeypatch.setattr(World, "vm", vm_by_mark)
     with pytest.raises(Wrong, match="someone else"):
         walked((("a", 1),), world=COPY_OF_NAME, faults=0)

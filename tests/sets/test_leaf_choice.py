@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.choice_rooms import room
 
 from vsphere_ai.capacity.verdict import GpuHosts
-from vsphere_ai.sets.choice import Chooser, Need
+from vsphere_ai.sets.choice import Chooser, MemberNeed
 from vsphere_ai.sets.leaf_choice import choose, cost
 from vsphere_ai.sets.leaves import Rails
 
@@ -24,7 +24,7 @@ def chooser(memory, sets=None):
 
 
 def need(number, hosts=HOSTS, mb=1, *, name="train", apart=False):
-    return Need(f"{name}{number}", name, frozenset(hosts), (), mb, (), apart)
+    return MemberNeed(f"{name}{number}", name, frozenset(hosts), (), mb, (), apart)
 
 
 def used(asked, rails, hosts, name="train"):

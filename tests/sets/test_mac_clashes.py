@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, HeldRange, Holding, NicHolding
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.names.networks import address_range
 from vsphere_ai.model.vm_sets import Member, MemberNic, mac_address
 from vsphere_ai.sets.mac_clashes import mac_faults
-from vsphere_ai.sets.members import Found, SetPlay
+from vsphere_ai.sets.members import MembersFound, SetPlay
 
 MAC = mac_address("vc", "train", 1, "mgmt")
 KEY = ("train", 1, "mgmt")
@@ -17,9 +17,9 @@ KEY = ("train", 1, "mgmt")
 
 def faults(*vms, ledger=None, nics=None, real=None, **member):
     made = Member("train", 1, "VirtualMachine:new", "train-01", "uuid", **member)
-    found = Found(SetPlay.__new__(SetPlay), (made,), real or {})
+    found = MembersFound(SetPlay.__new__(SetPlay), (made,), real or {})
     estate = Estate(About("vCenter", "7.0.2", "1", "7.0.2.0", "vc"), {f.ref: f for f in vms})
-    return list(mac_faults(nics or {KEY: MemberNic("mgmt", MAC)}, [found], estate, ledger or Ledger()))
+    return list(mac_faults(nics or {KEY: MemberNic("mgmt", MAC)}, [found], estate, ledger or AddressLedger()))
 
 
 def vm(**properties):
@@ -60,10 +60,10 @@ def test_sets_whose_addresses_are_held_are_asked_by_their_names():
             continue
         break
     other, at = first[mac]
-    held = (Held("p", address_range("10.0.0.1-10.0.20.0")),)
-    ledger = Ledger({Nic(other, "n", 4): Holding(held)})
+    held = (HeldRange("p", address_range("10.0.0.1-10.0.20.0")),)
+    ledger = AddressLedger({NicHolding(other, "n", 4): Holding(held)})
     made = Member(name, index, "VirtualMachine:new", "x", "uuid")
-    found = Found(SetPlay.__new__(SetPlay), (made,))
+    found = MembersFound(SetPlay.__new__(SetPlay), (made,))
     estate = Estate(About("vCenter", "7.0.2", "1", "7.0.2.0", "vc"), {})
     ((key, fault),) = mac_faults({(name, index, "n"): MemberNic("n", mac)}, [found], estate, ledger)
     assert key == (name, index)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vsphere_ai.language.inventories.patterns import PatternError, members
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.vm_sets import (
-    Mark,
+    MemberMark,
     MemberNic,
     has_copied_mark,
     instance_uuid,
@@ -80,7 +80,9 @@ def vm(mark, uuid=UUID):
     return Facts("VirtualMachine:vm-1", {"config.extraConfig": options, "config.instanceUuid": uuid})
 
 
-MARK = Mark("train", 1, UUID, "play.yml", 1, (MemberNic("mgmt", "00:50:56:00:00:01", ("10.0.0.1/24",)),), "u", "g")
+MARK = MemberMark(
+    "train", 1, UUID, "play.yml", 1, (MemberNic("mgmt", "00:50:56:00:00:01", ("10.0.0.1/24",)),), "u", "g"
+)
 
 
 def test_a_mark_is_read_back_as_it_was_written():
@@ -97,5 +99,5 @@ def test_a_copied_mark_is_none():
 @pytest.mark.parametrize("lost", ["set", "index", "instance-uuid", "generation", "nics"])
 def test_a_damaged_mark_is_none(lost):
     kept = {k: v for k, v in MARK.settings().items() if k != f"vsphere-ai.{lost}"}
-    assert Mark.read(kept) is None
-    assert Mark.read({**MARK.settings(), "vsphere-ai.nics": "{"}) is None
+    assert MemberMark.read(kept) is None
+    assert MemberMark.read({**MARK.settings(), "vsphere-ai.nics": "{"}) is None

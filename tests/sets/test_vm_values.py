@@ -9,7 +9,7 @@ import pytest
 from vsphere_ai.guests.ready import READY
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Mark, Member, MemberNic, instance_uuid, planned_ref
+from vsphere_ai.model.vm_sets import Member, MemberMark, MemberNic, instance_uuid, planned_ref
 from vsphere_ai.resources.makes_vms import WantedNic
 from vsphere_ai.sets.vm_values import Unknown, VmOfSet, observed_value, refusal_of
 
@@ -33,7 +33,7 @@ def net(*addresses, mac=MAC, state="preferred"):
 
 def vm(mark=None, type="pvrdma", **changed):
     """A member that is there, ready, with one NIC; and its estate."""
-    mark = mark or Mark("train", 1, UUID, "play.yml", 1, (NIC,))
+    mark = mark or MemberMark("train", 1, UUID, "play.yml", 1, (NIC,))
     ready = {"generation": 1, "not_probed": "no arping"}
     options = mark.settings() | {READY: changed.pop("ready", json.dumps(ready))}
     facts = {
@@ -68,7 +68,7 @@ def vm(mark=None, type="pvrdma", **changed):
         ({"guest_net": (net("10.0.0.11/24"),)}, "output.address"),
         ({"guest_net": (net(*NIC.addresses, mac="00:50:56:00:00:02"),)}, "output.address"),
         ({"guest_net": (net(*NIC.addresses, state="duplicate"),)}, "output.address"),
-        ({"mark": Mark("train", 1, UUID, "p", 1, (MemberNic("mgmt", MAC),))}, "output.stale"),
+        ({"mark": MemberMark("train", 1, UUID, "p", 1, (MemberNic("mgmt", MAC),))}, "output.stale"),
     ],
 )
 def test_what_keeps_a_vm_from_being_used(changed, rule):
@@ -118,7 +118,7 @@ def test_what_is_not_known_has_a_reason(field, changed):
 
 
 def test_an_address_of_dhcp_is_what_the_guest_reports():
-    mark = Mark("train", 1, UUID, "p", 1, (MemberNic("rdma1", MAC),))
+    mark = MemberMark("train", 1, UUID, "p", 1, (MemberNic("rdma1", MAC),))
     member, estate = vm(mark, guest_net=(net("fe80::1/64", "192.168.7.9/20"),))
     view = View(estate)
     assert observed_value(member, ("nics", "rdma1", "address"), view) == "192.168.7.9"

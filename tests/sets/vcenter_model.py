@@ -10,28 +10,30 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import Terms
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import PoolSettings
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.address_ledger import StoredText
 from vsphere_ai.errors import Conflict, Locked, OutcomeUnknown, VimFault, VsphereAiError
 from vsphere_ai.execution.actions import context, executor, leases, reconcile, vm_life
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.language.playbooks.play import Play
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.records.pending import NoRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, PowerOff, PowerOn
-from vsphere_ai.model.vm_sets import Mark, mark_of
+from vsphere_ai.model.vm_sets import MemberMark, mark_of
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.sets import lay_out as layout
-from vsphere_ai.sets.leases import Book
+from vsphere_ai.sets.leases import LeaseLedger
 from vsphere_ai.sets.members import SetPlay
 
 NOW = 1_000_000
 POOLS = {
-    f"p{n}": Pool.model_validate({"subnet": f"10.{n}.0.0/24", "ranges": (f"10.{n}.0.11-10.{n}.0.13",), "quarantine": 0})
+    f"p{n}": AddressPool.model_validate(
+        {"subnet": f"10.{n}.0.0/24", "ranges": (f"10.{n}.0.11-10.{n}.0.13",), "quarantine": 0}
+    )
     for n in (1, 2)
 }
 """Two pools of three addresses each."""
@@ -311,8 +313,8 @@ def estate_of(world):
 
 def plan(world, wants):
     """Return the steps of a plan; None where it is refused."""
-    terms = Terms(POOLS, NOW, ())
-    laid = layout.lay_out(tuple(wants.plays()), estate_of(world), Book(world.ledger, terms))
+    terms = PoolSettings(POOLS, NOW, ())
+    laid = layout.expand_sets(tuple(wants.plays()), estate_of(world), LeaseLedger(world.ledger, terms))
     if any(m.faults for m in laid.members):
         return None
     writes = [
@@ -335,7 +337,9 @@ def plan(world, wants):
 
 
 def clone(vm, member):
-    settings = Mark(member.set, member.index, member.uuid, generation=member.generation, nics=member.nics).settings()
+    settings = MemberMark(
+        member.set, member.index, member.uuid, generation=member.generation, nics=member.nics
+    ).settings()
     options = tuple({"key": k, "value": v} for k, v in settings.items())
     config = {"instanceUuid": member.uuid, "extraConfig": options}
     return Clone(target=vm, summary="clone", source=TEMPLATE, folder=FOLDER, name=vm.name, spec={"config": config})
@@ -346,7 +350,7 @@ def advance(operator, step, known):
     calls = Calls(operator, known)
     made = Context(calls, None, lambda *_: (), {}, {}, note=NoRecord(), lock=lambda: calls)
     try:
-        Executor(made).do(step, lambda _line: None)
+        StepExecutor(made).do(step, lambda _line: None)
     except Paused as call:
         return call
     except VsphereAiError as error:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from support.estates import ESX1, vm
 from vsphere_ai.execution.actions import ssh_guard
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.model import steps
 from vsphere_ai.model.facts import Facts
 
@@ -90,7 +90,7 @@ class Shells:
 
 
 def executor(server, shell=None, left=lambda *_: (), gpus=2, **more):
-    return Executor(Context(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}, **more))
+    return StepExecutor(Context(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}, **more))
 
 
 def do(step, server, shell=None, **more):

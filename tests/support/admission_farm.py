@@ -7,7 +7,7 @@ The host has 64 cores, 128 logical processors of 2,500 MHz, 1,024,000 MB for VMs
 from __future__ import annotations
 
 from vsphere_ai.admission.admit import admit
-from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machine import Bounds, Machine
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.model.facts import About, Estate, Facts
@@ -32,7 +32,7 @@ HARDWARE = {
     "config.product.version": "8.0.1",
     "network": (),
 }
-RUNNING = Machine("VirtualMachine:other", "other", 4, 1, 614_400, 614_400, Span(4_000, 4_000), 60_000)
+RUNNING = Machine("VirtualMachine:other", "other", 4, 1, 614_400, 614_400, Bounds(4_000, 4_000), 60_000)
 
 
 def gb(number):
@@ -42,7 +42,7 @@ def gb(number):
 def vm(**figures):
     wanted = {"cpus": 4, "cores_per_socket": 1, "memory_mb": gb(16), "reserved_mb": 0, "overhead_mb": 152, **figures}
     overhead = wanted.pop("overhead_mb")
-    return Machine("VirtualMachine:new", "new", overhead_mb=Span(overhead, overhead), **wanted)
+    return Machine("VirtualMachine:new", "new", overhead_mb=Bounds(overhead, overhead), **wanted)
 
 
 def farm(cluster=None, pool=None, store=None, objects=(), running=(RUNNING,), **host):

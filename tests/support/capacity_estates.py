@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, Sharing, step
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Sharing, StayingVgpu, step
 
 BOARDS = ("a100-40gb", "h100-80gb-pcie", "a30-24gb", "a40-48gb", "h200-141gb")
 # no server holds more: NVIDIA HGX baseboards carry up to 16 GPUs, certified PCIe servers up to 10
@@ -48,7 +48,7 @@ def _farm(rng, number, each):
                 small = next(p for p in of.profiles if p.vgpu_suffix and p.memory_slices == 1)
                 starts = rng.sample(small.starts, rng.randint(1, 2))
                 name = f"{of.vgpu_names[0]}-{small.vgpu_suffix.lower()}"
-                running = tuple(Running(f"old-{h}-{g}-{s}", name, s) for s in starts)
+                running = tuple(StayingVgpu(f"old-{h}-{g}-{s}", name, s) for s in starts)
                 slot = GpuSlot(slot.host, slot.pci, of, mode, running, sharing=slot.sharing)
             slots.append(slot)
     return GpuHosts(tuple(slots))
@@ -124,7 +124,7 @@ def small(seed):
             running = ()
             if rng.random() < 0.5:
                 size = rng.choice(sizes[:3])
-                running = (Running(f"old{at}{gpu}", f"grid_a100-{size}c", 6 if size == "1-5" else 4),)
+                running = (StayingVgpu(f"old{at}{gpu}", f"grid_a100-{size}c", 6 if size == "1-5" else 4),)
                 old.append(VmDemand(f"old{at}{gpu}", (running[0].profile,), frozenset(hosts), running_on=host))
             slots.append(GpuSlot(host, f"0000:{0x3B + gpu:02x}:00.0", board("a100-40gb"), "mig", running))
     new = []

@@ -8,8 +8,8 @@ from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.lab.hardware import parts, vgpu
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.ledger import Ledger
 
 MIG = ("1-5c", "1-5cme", "1-10c", "2-10c", "3-20c", "4-20c", "7-40c")
@@ -30,11 +30,11 @@ def lab_hosts(hosts, policy="performance"):
     """Hosts of the lab: name -> modes of its GPUs, True being MIG."""
     made = {}
     for name, modes in hosts.items():
-        gpus = [Gpu.of(n, pci(n), "a100-40gb") for n in range(len(modes))]
+        gpus = [LabGpu.of(n, pci(n), "a100-40gb") for n in range(len(modes))]
         for gpu, enabled in zip(gpus, modes, strict=True):
             gpu.configured = "sharedDirect"
             gpu.mig_current = gpu.mig_pending = enabled
-        made[name] = Host(name, Ledger(), gpus=gpus, vibs=[parts.driver_vib(DRIVER)], assignment_policy=policy)
+        made[name] = LabHost(name, Ledger(), gpus=gpus, vibs=[parts.driver_vib(DRIVER)], assignment_policy=policy)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from support.declared import healthy
 from vsphere_ai.gpu.smi.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.language.playbooks.play import Power, Rolling, TargetPlan
-from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import About, CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe
@@ -41,19 +41,19 @@ def pci_device(pci: str, device: int) -> dict[str, Any]:
 
 
 def smi(modes: Mapping[str, tuple[str, str]], instances: Sequence[tuple[int, str, int, int, str]] = (),
-        driver: str = "535.183.01") -> dict[str, Output]:  # fmt: skip
+        driver: str = "535.183.01") -> dict[str, CommandOutput]:  # fmt: skip
     """Return probe answers: PCI -> (current, pending); instances as (gpu index, name, profile id, gi, start:size)."""
     rows = [f"{i}, 0000{pci.upper()}, NVIDIA A100-PCIE-40GB, GPU-{i}, {now}, {later}, 40960, {driver}"
             for i, (pci, (now, later)) in enumerate(modes.items())]  # fmt: skip
     head = "+----+\n| GPU instances: |\n| GPU Name Profile Instance Placement |\n|  ID ID Start:Size |\n|====|\n"
     table = "".join(f"|  {g}  MIG {name}  {pid}  {gi}  {place} |\n+---+\n" for g, name, pid, gi, place in instances)
-    none = Output(6, "No GPU instances found: Not Found\n")
+    none = CommandOutput(6, "No GPU instances found: Not Found\n")
     compute = "".join(f"|  {g}  {gi}  MIG {name}  0  0  0:1 |\n+---+\n" for g, name, _, gi, _ in instances)
     ci_head = "+---+\n| Compute instances: |\n| GPU GPU Name Profile Instance Placement |\n|====|\n"
     return {
-        GPUS.name: Output(0, "\n".join(rows) + "\n"),
-        INSTANCES.name: Output(0, head + table) if instances else none,
-        COMPUTE.name: Output(0, ci_head + compute) if instances else none,
+        GPUS.name: CommandOutput(0, "\n".join(rows) + "\n"),
+        INSTANCES.name: CommandOutput(0, head + table) if instances else none,
+        COMPUTE.name: CommandOutput(0, ci_head + compute) if instances else none,
     }
 
 
@@ -62,7 +62,7 @@ ON = ("Enabled", "Enabled")
 
 
 def host(target: Target, *, active: str = "shared", configured: str | None = None, device: int = A100,
-         probes: Mapping[str, Output | ProbeFailure] | None = None, **more: Any) -> Facts:  # fmt: skip
+         probes: Mapping[str, CommandOutput | ProbeFailure] | None = None, **more: Any) -> Facts:  # fmt: skip
     """Return the facts of a host with two GPUs; `more` overrides properties (dots as double underscores)."""
     config = {"_typeName": "HostGraphicsConfig", "hostDefaultGraphicsType": configured or active,
               "sharedPassthruAssignmentPolicy": "performance",

@@ -10,7 +10,7 @@ from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.planning.planner import Besides, make_plan
+from vsphere_ai.planning.planner import PlanContext, make_plan
 from vsphere_ai.resources import kinds
 
 EIGHT = About("vc", "8.0.2", "22385739", "8.0.2.0", "i")
@@ -59,7 +59,7 @@ def rolled(seen, hosts, *, vms=None, extra=(), **rolling):
     work = {machine(n): [Step(target=machine(n), summary="work", needs_maintenance=True)] for n in hosts}
     for step in extra:
         work.setdefault(step.target, []).append(step)
-    return make_plan(desired, seen, kinds(), "test.yml", besides=Besides(work))
+    return make_plan(desired, seen, kinds(), "test.yml", besides=PlanContext(work))
 
 
 def moves(plan):

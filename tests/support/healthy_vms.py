@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from vsphere_ai.health.answers import GuestFacts, Interface, RdmaLink, SmiGpu
-from vsphere_ai.health.checks import Observed
+from vsphere_ai.health.checks import ObservedVm
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
@@ -45,4 +45,4 @@ def healthy(number=1, *, rails=1, passthrough=False):
         nominal_speed={rail.vmnic: 100.0 for rail in node.rails},
         switch_mtu={name: 9000 for name in names},
     )
-    return Observed(node, guest, host, passthrough=passthrough)
+    return ObservedVm(node, guest, host, passthrough=passthrough)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from support.estates import A100, PCI, guest, host
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources.kernel import ATS
 
@@ -17,9 +17,9 @@ NODES = {0: (GPU_0, NIC_0), 1: (GPU_1, NIC_1)}
 PARENTS = {GPU_0: "0000:3a:00.0", NIC_0: "0000:3a:00.0", GPU_1: "0000:85:00.0", NIC_1: "0000:ae:00.0"}
 
 
-def kernel_listing(configured: str, running: str) -> Output:
+def kernel_listing(configured: str, running: str) -> CommandOutput:
     """Return what `esxcli system settings kernel list -o atsSupport` prints."""
-    return Output(
+    return CommandOutput(
         0,
         "Name       Type Configured Runtime Default Description\n"
         "---------- ---- ---------- ------- ------- -----------\n"
@@ -28,7 +28,7 @@ def kernel_listing(configured: str, running: str) -> Output:
 
 
 def machine(target: Target, *, passed: Mapping[str, str] | None = None, waiting: Mapping[str, bool] | None = None,
-            ats: Output | ProbeFailure | None = None, numa: Mapping[int, tuple[str, ...]] | None = NODES,
+            ats: CommandOutput | ProbeFailure | None = None, numa: Mapping[int, tuple[str, ...]] | None = NODES,
             **more: Any) -> Facts:  # fmt: skip
     """Return a host; `passed`: address -> hardware label of what is passed through, `waiting`: what is configured."""
     kinds = {GPU_0: (0x0302, 0x10DE, A100, "A100"), GPU_1: (0x0302, 0x10DE, A100, "A100"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from vsphere_ai.kubernetes.check import FAMILIES, Checked, check_documents
-from vsphere_ai.language.yaml_files.document import Faults, parse_stream
+from vsphere_ai.kubernetes.check import FAMILIES, ManifestCheck, check_documents
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse_stream
 
 _MARKED = re.compile(r"\s*# <- (.+)$")
 
 
-def checked(text: str) -> Checked:
-    faults = Faults()
+def checked(text: str) -> ManifestCheck:
+    faults = FaultCollector()
     found = check_documents(parse_stream(text, "m.yaml", faults), tuple(FAMILIES))
     faults.raise_any()
     return found

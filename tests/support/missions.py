@@ -19,7 +19,7 @@ from support.estates import (
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
+from vsphere_ai.resources.pvrdma import Pvrdma, PvrdmaAdapter
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -33,7 +33,7 @@ HOST_STATES = (
 VM_STATES = (
     VmHardware(version=19),
     Vgpu(profiles=(PROFILE,)),
-    Pvrdma(adapters=(Adapter(port_group="dvpg-rdma", protocol="rocev2"),)),
+    Pvrdma(adapters=(PvrdmaAdapter(port_group="dvpg-rdma", protocol="rocev2"),)),
 )
 VMS = tuple(vm(n) for n in (1, 2, 3, 4))
 DESIRED = {h: wants(*HOST_STATES) for h in (ESX1, ESX2)} | {v: wants(*VM_STATES) for v in VMS}

@@ -8,7 +8,7 @@ import json
 
 from support.estates import CLUSTER, ESX1, estate
 from support.fabrics import RDMA, nic, port_group, proxy, switch
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.export import export
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
@@ -114,7 +114,7 @@ def rails(*vms, version=4):
     ]
 
 
-POOLS = {"rail1": Pool(subnet="172.16.2.0/23", per_node=27)}
+POOLS = {"rail1": AddressPool(subnet="172.16.2.0/23", per_node=27)}
 
 
 def exported(estate_, how=SPIDERPOOL, pools=None, *, interfaces=None, reserved=()):

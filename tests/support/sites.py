@@ -13,8 +13,8 @@ from support.gates import LONG
 from vsphere_ai.app.watching.farm_readings import FarmState
 from vsphere_ai.model.world import World
 from vsphere_ai.report.pages.formats.html import policy
-from vsphere_ai.web.access import Access, Keys
-from vsphere_ai.web.live import Live
+from vsphere_ai.web.access import HttpAccess, Keys
+from vsphere_ai.web.live import LiveStream
 from vsphere_ai.web.routes import application
 from vsphere_ai.web.server import listening, served
 
@@ -114,9 +114,9 @@ def site(state=None, *, metrics=TOKEN, look=lambda: [], app=None):
     state = state or FarmState(WORLD)
     links, faults = [], []
     with listening(0) as sock:
-        live, port = Live(look), sock.getsockname()[1]
+        live, port = LiveStream(look), sock.getsockname()[1]
         inner = app or application(state if callable(state) else lambda: state, live)
-        guarded = Access(
+        guarded = HttpAccess(
             inner,
             Keys(port, metrics, links.append),
             f"{policy(chr(39) + 'self' + chr(39))}; frame-ancestors 'none'",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import paramiko
 import pytest
 
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
 
 KEY = paramiko.ECDSAKey.generate()
@@ -127,7 +127,7 @@ def connect(host, tmp_path):
         path.write_text(line if known is None else known)
         settings = {"password": PASSWORD, "known_hosts": path, **changed}
         endpoint = SshEndpoint(host="esx01", address="127.0.0.1", port=host.port, username="root", **settings)
-        shells.append(Ssh(endpoint, limits, gate=gate))
+        shells.append(EsxiSsh(endpoint, limits, gate=gate))
         return shells[-1]
 
     yield make

@@ -20,7 +20,7 @@ from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
 from vsphere_ai.language.yaml_files import merge_keys, variable_values
-from vsphere_ai.language.yaml_files.document import Faults, load
+from vsphere_ai.language.yaml_files.document import FaultCollector, load
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def validator(name):
 
 def read_values(path):
     """As `--vars-file` does: the form of the file, whatever a playbook declares."""
-    faults = Faults()
+    faults = FaultCollector()
     read = load(path)
     for name in [n for n in read.root.value if n.startswith("x-")] if isinstance(read.root.value, dict) else ():
         del read.root.value[name]
@@ -70,7 +70,7 @@ VALIDATORS = {name: validator(name) for name in READERS}
 
 def faults(name, path):
     """What a schema says against a file, as an editor would."""
-    data = merge_keys.load(path, Faults()).data  # as the language server reads them
+    data = merge_keys.load(path, FaultCollector()).data  # as the language server reads them
     found = VALIDATORS[name].iter_errors(json.loads(json.dumps(data)))
     return [f"{list(each.absolute_path)}: {each.message[:300]}" for each in found]
 

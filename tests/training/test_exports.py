@@ -17,12 +17,12 @@ from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import faults, line_of
 from vsphere_ai.training.exports.slurm import host_list
 from vsphere_ai.training.exports.slurm_check import expanded
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.machine import machine_of
 
 
 def plan(count=4, of=None, **more):
-    return Plan(job(**{"nccl": "auto", **more}), of or nodes(count, gpus=2, rails=2), "ddp")
+    return LaunchPlan(job(**{"nccl": "auto", **more}), of or nodes(count, gpus=2, rails=2), "ddp")
 
 
 def with_leaves(*leaves):

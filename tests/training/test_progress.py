@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
-from vsphere_ai.training.job import Steps
+from vsphere_ai.training.job import StepPattern
 from vsphere_ai.training.progress import StepClock, judged, needs_second
-from vsphere_ai.training.ras import Answer, Communicator, Process, RankState
+from vsphere_ai.training.ras import Communicator, RankProcess, RankState, RasAnswer
 
-STEPS = Steps()
+STEPS = StepPattern()
 NODES = tuple(
     Node(
         f"trn-0{n}",
@@ -29,7 +29,7 @@ def clock(age, mean=10.0, step=100, count=100):
 def answer(*counts, missing=(), dead=(), errors=(), network="10.0.0"):
     """Two ranks on each node; `counts` are the collectives that each has started."""
     ranks = [
-        RankState(n, Process(f"{network}.{1 + n // 2}", 1000 + n, n % 2), {"AllReduce": count}, 0)
+        RankState(n, RankProcess(f"{network}.{1 + n // 2}", 1000 + n, n % 2), {"AllReduce": count}, 0)
         for n, count in enumerate(counts)
     ]
     ranks = [RankState(r.rank, r.process, r.counts, 6 if r.rank in errors else 0) for r in ranks]
@@ -37,7 +37,7 @@ def answer(*counts, missing=(), dead=(), errors=(), network="10.0.0"):
     gone = tuple(r for r in ranks if r.rank in missing)
     most = {"AllReduce": max((r.counts["AllReduce"] for r in there), default=0)}
     silent = tuple(r.process for r in gone)
-    return Answer(
+    return RasAnswer(
         (Communicator("a", len(ranks), there, gone, most),),
         silent,
         tuple(r.process for r in gone if r.rank in dead),

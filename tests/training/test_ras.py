@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.training.ras import Process, read_answer
+from vsphere_ai.training.ras import RankProcess, read_answer
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -21,19 +21,19 @@ def test_a_table_names_the_ranks_that_are_behind():
     (found,) = answer("ras-2.24-mismatch.txt").communicators
     assert (found.id, found.most, found.unlisted) == ("27a079b828ff1a75", {"": 6650}, 0)
     assert [(r.rank, r.process, n) for r, n in found.behind()] == [
-        (n, Process("172.16.64.210", 483072 + n, n), 1) for n in (0, 2, 3, 4, 5, 7)
+        (n, RankProcess("172.16.64.210", 483072 + n, n), 1) for n in (0, 2, 3, 4, 5, 7)
     ]
 
 
 def test_a_table_of_a_later_version_counts_each_kind_of_collective():
     (found,) = answer("ras-2.26-one-behind.txt").communicators
     assert found.most == {"AllReduce": 64}
-    assert [(r.rank, r.process, n) for r, n in found.behind()] == [(7, Process("10.0.0.12", 1650386, 3), 4)]
+    assert [(r.rank, r.process, n) for r, n in found.behind()] == [(7, RankProcess("10.0.0.12", 1650386, 3), 4)]
 
 
 @pytest.mark.parametrize(("name", "dead"), [("ras-2.24-dead.txt", True), ("ras-2.24-incomplete.txt", False)])
 def test_a_process_that_does_not_answer(name, dead):
-    found, process = answer(name), Process("172.16.64.213", 3487984, 5)
+    found, process = answer(name), RankProcess("172.16.64.213", 3487984, 5)
     assert found.unresponsive == (process,)
     assert found.dead == ((process,) if dead else ())
     assert [r.rank for c in found.communicators for r in c.missing] == [21]
@@ -48,10 +48,10 @@ def test_json_lists_every_rank():
     found = answer("ras-2.29-missing.json.txt")
     (communicator,) = found.communicators
     assert (found.version, found.whole, communicator.size) == ("2.29.1", True, 2)
-    assert communicator.ranks[0].process == Process("172.16.64.245", 1524344, 0)
+    assert communicator.ranks[0].process == RankProcess("172.16.64.245", 1524344, 0)
     assert communicator.ranks[0].counts["AllReduce"] == 0
     assert [r.rank for r in communicator.missing] == [1]
-    assert found.unresponsive == (Process("172.16.64.245", 1524345, 1),)
+    assert found.unresponsive == (RankProcess("172.16.64.245", 1524345, 1),)
     assert found.dead == ()
 
 

@@ -11,7 +11,7 @@ from training.nodes import job
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus
 from vsphere_ai.training.exports.nccl_topo import check
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import LAUNCHERS, launch
 from vsphere_ai.training.node_topology import files, node_topology
 from vsphere_ai.training.numa_advice import numa_advice
@@ -52,7 +52,9 @@ def test_a_node_with_a_gap_has_no_file_and_the_reason_is_with_the_setting():
 
 
 def test_exports_name_a_file_that_is_put_there_by_others():
-    (path,) = [s.value for s in Plan(job(**HOST), (NODE,), "ddp", "/etc/x.xml").nccl(0) if s.name == "NCCL_TOPO_FILE"]
+    (path,) = [
+        s.value for s in LaunchPlan(job(**HOST), (NODE,), "ddp", "/etc/x.xml").nccl(0) if s.name == "NCCL_TOPO_FILE"
+    ]
     assert path == "/etc/x.xml"
 
 

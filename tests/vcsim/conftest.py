@@ -14,12 +14,12 @@ from support.gates import LONG
 from support.programs import PACKAGES, uses_program
 from support.required import required
 
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 
 HERE = Path(__file__).parent
 GOPATH = Path("/usr/share/gocode")
-LIMITS = Limits(connect=5, answer=20, patience=2, backoff=0.05)
+LIMITS = WaitLimits(connect=5, answer=20, patience=2, backoff=0.05)
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,5 @@ def vcsim(start: Callable[..., Vcsim]) -> Vcsim:
 
 
 @pytest.fixture
-def limits() -> Limits:
+def limits() -> WaitLimits:
     return LIMITS

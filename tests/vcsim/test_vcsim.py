@@ -10,7 +10,7 @@ import pytest
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Refused, VimFault
-from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect
 
 pytestmark = pytest.mark.vcsim
 
@@ -204,7 +204,7 @@ def test_an_estate_is_collected(vcenter):
     def choose(seen):
         return Depth(frozenset({seen.hosts[0].ref}), frozenset({seen.vms[0].ref}))
 
-    estate = collect(vcenter, None, Request(paths, choose))
+    estate = collect(vcenter, None, CollectorRequest(paths, choose))
     host, chosen, other = estate.hosts[0], estate.vms[0], estate.vms[1]
     assert estate.path_of(chosen.ref) == f"/DC0/vm/{chosen.name}"
     assert estate[host.ref].get("option:Config.HostAgent.log.level") == "info"

@@ -14,7 +14,7 @@ from vsphere_ai.fabric.nioc import ENABLED
 from vsphere_ai.language.playbooks.play import Power
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.planning.scheduling.windows import vm_window
-from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 
@@ -33,7 +33,7 @@ def read(vcenter):
     def choose(estate):
         return Depth(frozenset(h.ref for h in estate.hosts), frozenset(v.ref for v in estate.vms))
 
-    estate = collect(vcenter, None, Request(paths=Adapters.traits.properties, choose=choose))
+    estate = collect(vcenter, None, CollectorRequest(paths=Adapters.traits.properties, choose=choose))
     return estate, min(estate.vms)
 
 

@@ -19,7 +19,7 @@ def test_one_of_many_gets_the_lock_and_the_next_one_after_it(vcsim, limits):
         start, won, busy = threading.Barrier(len(many)), [], []
 
         def compete(n, vcenter, start=start, won=won, busy=busy, turn=turn):
-            holder = vcenter_lock.Holder("alice/ops", f"build{n}", n + 1, f"turn {turn}")
+            holder = vcenter_lock.LockHolder("alice/ops", f"build{n}", n + 1, f"turn {turn}")
             start.wait()
             try:
                 won.append(vcenter_lock.acquire(vcenter, holder, announce=lambda ref: None))
@@ -46,15 +46,17 @@ def test_a_lapsed_lock_is_taken_over_and_its_holder_learns_of_it(vcsim, limits):
         VCenter.connect(vcsim.endpoint(), limits=limits) as one,
         VCenter.connect(vcsim.endpoint(), limits=limits) as two,
     ):
-        first = vcenter_lock.acquire(one, vcenter_lock.Holder("a", "b", 1, "c"), every=0.5, announce=lambda ref: None)
+        first = vcenter_lock.acquire(
+            one, vcenter_lock.LockHolder("a", "b", 1, "c"), every=0.5, announce=lambda ref: None
+        )
         time.sleep(1.1)
         first.renew()
         assert first.period >= 2
         with pytest.raises(vcenter_lock.Busy):
-            vcenter_lock.acquire(two, vcenter_lock.Holder("d", "e", 2, "f"), announce=lambda ref: None)
+            vcenter_lock.acquire(two, vcenter_lock.LockHolder("d", "e", 2, "f"), announce=lambda ref: None)
         time.sleep(2.6)
-        second = vcenter_lock.acquire(two, vcenter_lock.Holder("d", "e", 2, "f"), announce=lambda ref: None)
-        with pytest.raises(vcenter_lock.Lost):
+        second = vcenter_lock.acquire(two, vcenter_lock.LockHolder("d", "e", 2, "f"), announce=lambda ref: None)
+        with pytest.raises(vcenter_lock.LockTakenOver):
             first.renew()
         found = vcenter_lock.find(one)
         assert (found.ref, found.holder.machine) == (second.ref, "e")

@@ -11,10 +11,10 @@ from support.estates import wants
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VimFault
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.model.steps import Wait
 from vsphere_ai.planning.planner import make_plan, observe
-from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.uplinks import Uplinks
@@ -42,7 +42,7 @@ def read(vcenter):
     for kind in KINDS.values():
         for managed, asked in kind.traits.properties.items():
             paths[managed] = tuple({*paths.get(managed, ()), *asked})
-    return collect(vcenter, None, Request(paths, lambda seen: Depth(frozenset(h.ref for h in seen.hosts))))
+    return collect(vcenter, None, CollectorRequest(paths, lambda seen: Depth(frozenset(h.ref for h in seen.hosts))))
 
 
 def plan_for(estate, **wanted):
@@ -57,7 +57,7 @@ def plan_for(estate, **wanted):
 def carry_out(vcenter, estate, plan):
     """Do the steps of a plan; return their methods."""
     assert {p.rule for p in plan.problems} <= TOO_OLD
-    executor = Executor(Context(vcenter, None, lambda target: (), {}, {}, planned=estate.objects))
+    executor = StepExecutor(Context(vcenter, None, lambda target: (), {}, {}, planned=estate.objects))
     done = []
     for planned in plan.steps:
         if not isinstance(planned.step, Wait):

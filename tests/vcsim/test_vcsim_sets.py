@@ -11,7 +11,7 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import ignore
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.plan_playbook import make_plan
-from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.runs.run_plan import Origin, PlannedRun, carry_out
 from vsphere_ai.connect import address_ledger
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.model.vm_sets import mark_of
@@ -80,7 +80,7 @@ class Farm:
             plan, estate = make_plan(session, playbook)
             assert {p.rule for p in plan.problems} <= RULES_OF_HOSTS, [p.message for p in plan.problems]
             origin = Origin("test", locks)
-            done = carry_out(session, Planned(playbook, replace(plan, problems=()), estate), origin, ignore)
+            done = carry_out(session, PlannedRun(playbook, replace(plan, problems=()), estate), origin, ignore)
             assert done.exit_code == 0, [str(o.error) for o in done.run.outcomes if o.error]
         with open_session(self.estate, playbook) as session:
             assert not make_plan(session, playbook)[0].steps

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import EVERY, Requirement
-from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES, Difference, Oracle
+from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES, Oracle, OracleDifference
 from vsphere_ai.app.project.explanations.admission import occasions_of
 
 HEAD = """\
@@ -79,7 +79,7 @@ def _missed(oracle: Oracle) -> str:
     return ", ".join(f"`{rule}`" for rule in oracle.misses)
 
 
-def _difference(each: Difference) -> str:
+def _difference(each: OracleDifference) -> str:
     text = fill(f"{each.title}. {each.doc}", 120)
     return f"## {each.id}\n\n{text}\n\n- Verdict: {each.verdict}\n- Remedy: {each.help}\n"
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from vsphere_ai.app.project.explanations.rules import concerned, verdicts_of
-from vsphere_ai.compat.base import Rule
+from vsphere_ai.compat.base import CompatRule
 from vsphere_ai.compat.gate import rules
 
 HEAD = """\
@@ -48,7 +48,7 @@ def _index() -> Iterator[str]:
         yield f"| [`{rule.id}`](#{_anchor(rule)}) | {rule.title} | {concerned(rule)} |"
 
 
-def _section(rule: Rule) -> Iterator[str]:
+def _section(rule: CompatRule) -> Iterator[str]:
     yield f"### {rule.id}\n"
     yield f"{rule.doc}\n"
     yield "| verdict | when |\n|---|---|"
@@ -60,7 +60,7 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"- Source: {rule.source}\n"
 
 
-def _anchor(rule: Rule) -> str:
+def _anchor(rule: CompatRule) -> str:
     """Return GitHub's anchor of the heading: lower case without dots."""
     return rule.id.replace(".", "")
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vsphere_ai.addresses.holding import Nic, NoRoom, Pools
-from vsphere_ai.addresses.pool import Place
+from vsphere_ai.addresses.holding import NicHolding, Pools, PoolsExhausted
+from vsphere_ai.addresses.pool import AffinityPlace
 from vsphere_ai.addresses.request import AddressProblem, NicRequest, problem
 
 
-def candidates(pools: Pools, which: Nic, nic: NicRequest, place: Place) -> tuple[str, ...] | AddressProblem:
+def candidates(
+    pools: Pools, which: NicHolding, nic: NicRequest, place: AffinityPlace
+) -> tuple[str, ...] | AddressProblem:
     """Return the pools that a NIC at a place may have addresses of, in the order of preference."""
     unknown = [name for name in nic.pools if name not in pools]
     if unknown:
@@ -42,7 +44,7 @@ def candidates(pools: Pools, which: Nic, nic: NicRequest, place: Place) -> tuple
     )
 
 
-def no_room(found: NoRoom) -> AddressProblem:
+def no_room(found: PoolsExhausted) -> AddressProblem:
     """Return the problem of pools that have not enough addresses."""
     waits = f"; {found.quarantined} are in quarantine" if found.quarantined else ""
     message = f"{listed(found.pools)} has addresses for {found.free} of {found.asked} VMs more{waits}"
@@ -55,11 +57,11 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def _no_pool(nic: Nic, why: str) -> AddressProblem:
+def _no_pool(nic: NicHolding, why: str) -> AddressProblem:
     return problem(nic, "addresses.no-pool", why, "name a pool of the inventory; vsphere-ai ipam list shows them")
 
 
-def _words(place: Place) -> str:
+def _words(place: AffinityPlace) -> str:
     parts = (
         ("VM", place.vms),
         ("host", place.hosts),

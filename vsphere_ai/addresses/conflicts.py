@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from vsphere_ai.addresses.holding import Pools
 from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.request import AddressProblem, Lease
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.model.names.networks import AddressRange
 
 CONFLICT = "addresses.conflict"
 
@@ -73,7 +73,7 @@ class _Index:
         self._firsts = {at: [one.given.first for one in each] for at, each in self._sorted.items()}
         self._largest = {at: max(one.given.size for one in each) for at, each in self._sorted.items()}
 
-    def overlapping(self, domain: str, span: Range) -> Iterator[Lease]:
+    def overlapping(self, domain: str, span: AddressRange) -> Iterator[Lease]:
         """Yield the leases of a domain that have an address of a range."""
         at = (domain, span.version)
         for number in range(bisect_right(self._firsts.get(at, []), span.last) - 1, -1, -1):

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vsphere_ai.addresses.conflicts import find_conflicts, subject
-from vsphere_ai.addresses.holding import Ledger, Pools
+from vsphere_ai.addresses.holding import AddressLedger, Pools
 from vsphere_ai.addresses.in_use import InUse, owner_of
 from vsphere_ai.addresses.leasing import all_leases
 from vsphere_ai.addresses.request import Lease
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.model.names.networks import AddressRange
 
 VM_PATHS = ("runtime.connectionState", "guest.toolsRunningStatus")
 HOST_PATHS = ("runtime.connectionState",)
@@ -67,7 +67,7 @@ def evidence_of(vms: Sequence[Facts], hosts: Iterable[Facts], in_use: Iterable[I
     return Evidence(owners, len(vms), tuple(sorted(unread)), tuple(away), tuple(in_use))
 
 
-def assess(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[LeaseState]:
+def assess(ledger: AddressLedger, pools: Pools, evidence: Evidence) -> list[LeaseState]:
     """Return every lease with its state, in order.
 
     ``leaked``: there is no VM, and nothing hides one; ``unsafe``: there may be one that is not seen. ``no VM``: the
@@ -95,7 +95,7 @@ def assess(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[LeaseState]
     return found
 
 
-def _of_owner(lease: Lease, owner: Owner, reported: set[tuple[str, int, Range]]) -> LeaseState:
+def _of_owner(lease: Lease, owner: Owner, reported: set[tuple[str, int, AddressRange]]) -> LeaseState:
     own = [span for name, index, span in reported if (name, index) == (lease.nic.set, lease.index)]
     if not owner.connected:
         return LeaseState(lease, "unsafe", f"VM {owner.name} is not connected, and may run")
@@ -114,7 +114,7 @@ def _without_owner(lease: Lease, evidence: Evidence, last: int) -> LeaseState:
     return LeaseState(lease, "leaked", "no VM has its mark")
 
 
-def unrecorded(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[InUse]:
+def unrecorded(ledger: AddressLedger, pools: Pools, evidence: Evidence) -> list[InUse]:
     """Return the addresses that VMs of sets were given and the ledger does not have: it was lost, or is an old copy."""
     held = {(e.nic.set, e.index, e.address) for e in all_leases(ledger, pools)}
     given = (each for each in evidence.in_use if each.set and each.domain is not None)

@@ -10,27 +10,27 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import AddressProblem, Terms, problem
-from vsphere_ai.model.names.networks import Range, address_range, network, range_of
+from vsphere_ai.addresses.holding import AddressLedger, HeldRange, Holding, NicHolding
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import AddressProblem, PoolSettings, problem
+from vsphere_ai.model.names.networks import AddressRange, address_range, network, range_of
 
 VERSION = 1
 
 
-def key_of(vcenter: str, nic: Nic, index: int) -> str:
+def key_of(vcenter: str, nic: NicHolding, index: int) -> str:
     """Return the key of what a NIC of a VM holds."""
     return f"{vcenter}/{nic.set}/{index}/{nic.name}/{nic.version}"
 
 
-def request_document(operation: str, name: str, pool: Pool, keys: Sequence[str]) -> dict[str, object]:
+def request_document(operation: str, name: str, pool: AddressPool, keys: Sequence[str]) -> dict[str, object]:
     """Return what a program is asked: ``lease`` or ``release`` for all of the keys, or for none of them."""
     own: dict[str, object] = {"name": name, "subnet": pool.subnet, "block": pool.block}
     own |= {"ranges": list(pool.ranges), "exclude": list(pool.exclude), "gateway": pool.gateway}
     return {"version": VERSION, "operation": operation, "pool": own, "keys": list(keys)}
 
 
-def leased_in(document: object, pool: Pool, keys: Sequence[str]) -> dict[str, Range]:
+def leased_in(document: object, pool: AddressPool, keys: Sequence[str]) -> dict[str, AddressRange]:
     """Return what a program's answer gives each key; `ValueError` with what is wrong with it.
 
     An answer is ``{"version": 1, "addresses": {KEY: "10.0.0.5"}}``; a block is in CIDR notation.
@@ -40,7 +40,7 @@ def leased_in(document: object, pool: Pool, keys: Sequence[str]) -> dict[str, Ra
         raise ValueError("'addresses' is no mapping of keys to addresses")
     if set(given) != set(keys):
         raise ValueError(_other_keys(set(keys), set(map(str, given))))
-    found: dict[str, Range] = {}
+    found: dict[str, AddressRange] = {}
     for key in keys:
         span = found[key] = _span(given[key])
         if not span.within(pool.network):
@@ -64,7 +64,7 @@ def released_in(document: object, keys: Sequence[str]) -> None:
         raise ValueError("'released' is not the list of the keys that it was asked for")
 
 
-def keys_dropped(before: Ledger, after: Ledger, terms: Terms) -> dict[str, list[str]]:
+def keys_dropped(before: AddressLedger, after: AddressLedger, terms: PoolSettings) -> dict[str, list[str]]:
     """Return the keys in pools of programs that one ledger holds and a later one does not, by pool."""
     found: dict[str, list[str]] = defaultdict(list)
     for nic, holding in before.holdings.items():
@@ -77,8 +77,8 @@ def keys_dropped(before: Ledger, after: Ledger, terms: Terms) -> dict[str, list[
 
 
 def with_answers(
-    ledger: Ledger, terms: Terms, which: Nic, names: Sequence[str], indices: Sequence[int]
-) -> Ledger | AddressProblem:
+    ledger: AddressLedger, terms: PoolSettings, which: NicHolding, names: Sequence[str], indices: Sequence[int]
+) -> AddressLedger | AddressProblem:
     """Return the ledger with what a program gave for new VMs of a set, or why it cannot be used."""
     name = names[0]
     pool = terms.pools[name]
@@ -93,7 +93,7 @@ def with_answers(
         for held in holding.held
         if held.pool in terms.pools and terms.pools[held.pool].domain == pool.domain
     ]
-    new: list[Held] = []
+    new: list[HeldRange] = []
     for index in indices:
         span = terms.answers.get(key_of(terms.vcenter, which, index))
         if span is None:
@@ -106,7 +106,7 @@ def with_answers(
         if taken:
             message = f"the program of '{name}' gave {span} for VM {index}, and {taken}"
             return problem(which, "addresses.backend-answer", message, "correct it where the program has it from")
-        new.append(Held(name, span))
+        new.append(HeldRange(name, span))
     return ledger.with_held(which, new, pool.block)
 
 
@@ -131,7 +131,7 @@ def _part(document: object, name: str) -> object:
     return document.get(name)
 
 
-def _span(given: object) -> Range:
+def _span(given: object) -> AddressRange:
     if not isinstance(given, str):
         raise ValueError(f"{given!r} is no address")
     return range_of(network(given)) if "/" in given else address_range(given)

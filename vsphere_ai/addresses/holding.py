@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.model.names.networks import Range, without
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.model.names.networks import AddressRange, without
 
-Pools = Mapping[str, Pool]
+Pools = Mapping[str, AddressPool]
 RESERVED = "*"
 """Stands in place of a set for addresses that an operator reserved by hand; no set has such a name."""
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldRange:
     """A range of a pool."""
 
     pool: str
-    range: Range
+    range: AddressRange
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Released:
     """A range of a pool that was held until `at`, in seconds since 1970."""
 
     pool: str
-    range: Range
+    range: AddressRange
     at: int
 
 
 @dataclass(frozen=True, order=True)
-class Nic:
+class NicHolding:
     """What holds addresses: a NIC of all VMs of a set, in one family."""
 
     set: str
@@ -50,7 +50,7 @@ class Holding:
     The last `spare` of them are for VMs that the set may get later.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldRange, ...] = ()
     released: tuple[Released, ...] = ()
     block: int = 1
     spare: int = 0
@@ -60,22 +60,22 @@ class Holding:
         """Return for how many VMs there are addresses."""
         return sum(each.range.size for each in self.held) // self.block
 
-    def of(self, index: int) -> Held:
+    def of(self, index: int) -> HeldRange:
         """Return what the VM with an index has, counted from 1; `IndexError` where it has nothing."""
         left = (index - 1) * self.block
         for each in self.held if left >= 0 else ():
             if left < each.range.size:
                 first = each.range.first + left
-                return Held(each.pool, Range(each.range.version, first, first + self.block - 1))
+                return HeldRange(each.pool, AddressRange(each.range.version, first, first + self.block - 1))
             left -= each.range.size
         raise IndexError(f"{self.count} VMs have addresses, and {index} is not one of them")
 
 
 @dataclass(frozen=True)
-class NoRoom:
+class PoolsExhausted:
     """Pools that have not enough addresses: for how many VMs they were asked, and for how many they are free."""
 
-    nic: Nic
+    nic: NicHolding
     pools: tuple[str, ...]
     asked: int
     free: int
@@ -84,16 +84,16 @@ class NoRoom:
 
 
 @dataclass(frozen=True)
-class Ledger:
+class AddressLedger:
     """All holdings of a vCenter. A change makes another one, which is written in one piece or not at all.
 
     `vms`: how many VMs the account saw that wrote it last, 0 where that was not counted.
     """
 
-    holdings: Mapping[Nic, Holding] = field(default_factory=dict)
+    holdings: Mapping[NicHolding, Holding] = field(default_factory=dict)
     vms: int = 0
 
-    def taken(self, pools: Pools, domain: str, now: int, nic: Nic | None = None) -> Iterator[Range]:
+    def taken(self, pools: Pools, domain: str, now: int, nic: NicHolding | None = None) -> Iterator[AddressRange]:
         """Yield what is held in the pools of a domain, and what is in quarantine at `now` for others than `nic`.
 
         What a NIC itself released may come back to it at once: what neighbours remember of it still fits.
@@ -103,7 +103,7 @@ class Ledger:
             waiting = _waiting(holding, pools, now) if owner != nic else ()
             yield from (each.range for each in waiting if _domain(pools, each.pool) == domain)
 
-    def with_count(self, nic: Nic, count: int, choice: Choice, now: int) -> Ledger | NoRoom:
+    def with_count(self, nic: NicHolding, count: int, choice: PoolChoice, now: int) -> AddressLedger | PoolsExhausted:
         """Return the ledger with addresses for exactly `count` VMs; what is beyond is released at `now`."""
         holding = self.holdings.get(nic, Holding())
         if not holding.held and choice.names:
@@ -112,28 +112,30 @@ class Ledger:
             return self._with(nic, _shrunk(holding, count, now))
         return self._grown(nic, holding, count, choice, now)
 
-    def tidied(self, pools: Pools, now: int) -> Ledger:
+    def tidied(self, pools: Pools, now: int) -> AddressLedger:
         """Return the ledger without releases whose quarantine is over, and without holdings of nothing."""
         kept = {n: replace(h, released=tuple(_waiting(h, pools, now))) for n, h in self.holdings.items()}
         return replace(self, holdings={nic: each for nic, each in kept.items() if each.held or each.released})
 
-    def with_spare(self, nic: Nic, spare: int) -> Ledger:
+    def with_spare(self, nic: NicHolding, spare: int) -> AddressLedger:
         """Return the ledger that says how many of a NIC's last addresses are for VMs that the set may get later."""
         holding = self.holdings.get(nic)
         return self if holding is None or holding.spare == spare else self._with(nic, replace(holding, spare=spare))
 
-    def with_held(self, nic: Nic, held: Sequence[Held], block: int) -> Ledger:
+    def with_held(self, nic: NicHolding, held: Sequence[HeldRange], block: int) -> AddressLedger:
         """Return the ledger in which a NIC holds these as well, behind what it has; they are not looked for."""
         holding = self.holdings.get(nic, Holding())
         holding = holding if holding.held else replace(holding, block=block)
         return self._with(nic, replace(holding, held=_joined((*holding.held, *held))))
 
-    def _with(self, nic: Nic, holding: Holding) -> Ledger:
+    def _with(self, nic: NicHolding, holding: Holding) -> AddressLedger:
         return replace(self, holdings={**self.holdings, nic: holding})
 
-    def _grown(self, nic: Nic, holding: Holding, count: int, choice: Choice, now: int) -> Ledger | NoRoom:
+    def _grown(
+        self, nic: NicHolding, holding: Holding, count: int, choice: PoolChoice, now: int
+    ) -> AddressLedger | PoolsExhausted:
         missing = (count - holding.count) * holding.block
-        found: list[Held] = []
+        found: list[HeldRange] = []
         for name in choice.names:
             pool = choice.pools[name]
             if pool.disabled:
@@ -142,14 +144,14 @@ class Ledger:
             free = list(pool.blocks(without(pool.usable(), taken)))
             end = next((h.range.last + 1 for h in reversed((*holding.held, *found)) if h.pool == name), None)
             for part in _chosen(free, missing - sum(each.range.size for each in found), end):
-                found.append(Held(name, part))
+                found.append(HeldRange(name, part))
         got = sum(each.range.size for each in found)
         if got < missing:
             waiting = (
                 e for h in self.holdings.values() for e in _waiting(h, choice.pools, now) if e.pool in choice.names
             )
             quarantined = sum(each.range.size for each in waiting)
-            return NoRoom(nic, choice.names, missing // holding.block, got // holding.block, quarantined)
+            return PoolsExhausted(nic, choice.names, missing // holding.block, got // holding.block, quarantined)
         released = tuple(
             Released(each.pool, rest, each.at)
             for each in holding.released
@@ -159,7 +161,7 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PoolChoice:
     """Where new addresses may come from: pools in the order of preference, all with blocks of one size.
 
     `avoided` are addresses that are not given although no set holds them: reserved, or seen in the network.
@@ -167,7 +169,7 @@ class Choice:
 
     pools: Pools
     names: tuple[str, ...]
-    avoided: tuple[Range, ...] = ()
+    avoided: tuple[AddressRange, ...] = ()
 
     @property
     def block(self) -> int:
@@ -186,7 +188,7 @@ def _waiting(holding: Holding, pools: Pools, now: int) -> Iterator[Released]:
             yield each
 
 
-def _chosen(free: Sequence[Range], missing: int, end: int | None) -> Iterator[Range]:
+def _chosen(free: Sequence[AddressRange], missing: int, end: int | None) -> Iterator[AddressRange]:
     """Yield `missing` addresses, or as many as there are, in as few pieces as are easily found.
 
     First what follows `end`, then the first gap that holds all the rest, then the lowest ones.
@@ -199,7 +201,7 @@ def _chosen(free: Sequence[Range], missing: int, end: int | None) -> Iterator[Ra
         if size <= 0:
             return
         missing -= size
-        yield Range(each.version, each.first, each.first + size - 1)
+        yield AddressRange(each.version, each.first, each.first + size - 1)
 
 
 def _shrunk(holding: Holding, count: int, now: int) -> Holding:
@@ -209,21 +211,23 @@ def _shrunk(holding: Holding, count: int, now: int) -> Holding:
         keep = min(each.range.size, left)
         left -= keep
         if keep:
-            kept.append(Held(each.pool, Range(each.range.version, each.range.first, each.range.first + keep - 1)))
+            kept.append(
+                HeldRange(each.pool, AddressRange(each.range.version, each.range.first, each.range.first + keep - 1))
+            )
         if keep < each.range.size:
-            rest = Range(each.range.version, each.range.first + keep, each.range.last)
+            rest = AddressRange(each.range.version, each.range.first + keep, each.range.last)
             gone.append(Released(each.pool, rest, now))
     spare = max(0, count - (holding.count - holding.spare))
     return replace(holding, held=tuple(kept), released=(*holding.released, *gone), spare=spare)
 
 
-def _joined(held: Iterable[Held]) -> tuple[Held, ...]:
+def _joined(held: Iterable[HeldRange]) -> tuple[HeldRange, ...]:
     """Join ranges that follow each other, and keep their order: it is that of the VMs."""
-    found: list[Held] = []
+    found: list[HeldRange] = []
     for each in held:
         before = found[-1] if found else None
         if before is not None and before.pool == each.pool and before.range.last + 1 == each.range.first:
-            found[-1] = Held(each.pool, Range(each.range.version, before.range.first, each.range.last))
+            found[-1] = HeldRange(each.pool, AddressRange(each.range.version, before.range.first, each.range.last))
         else:
             found.append(each)
     return tuple(found)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.networks import AddressRange, address_range
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.vm_sets import mark_of
 
@@ -25,7 +25,7 @@ class InUse:
     is known otherwise than by the network.
     """
 
-    range: Range
+    range: AddressRange
     who: str
     network: str = ""
     set: str = ""
@@ -40,7 +40,7 @@ def owner_of(facts: Facts) -> tuple[str, int] | None:
     return (mark.set, mark.index) if mark is not None else None
 
 
-def of_marks(vms: Iterable[Facts], pools: Mapping[str, Pool]) -> Iterator[InUse]:
+def of_marks(vms: Iterable[Facts], pools: Mapping[str, AddressPool]) -> Iterator[InUse]:
     """Yield the addresses that the VMs of sets were given, by their marks: also those of VMs that are off.
 
     An address that pools of several domains have is left out: the mark does not say which of them it is of.
@@ -108,7 +108,7 @@ def _of_nic(nic: PlainObject) -> Iterator[tuple[str, str]]:
     yield from ((str(each), "") for each in (plain if isinstance(plain, list | tuple) else ()))
 
 
-def _single(text: str) -> Range | None:
+def _single(text: str) -> AddressRange | None:
     """Return an address as a range; None for a text that is none, or an address that every network may have."""
     try:
         found: IPv4Address | IPv6Address = ip_address(text.partition("%")[0].partition("/")[0])
@@ -116,10 +116,10 @@ def _single(text: str) -> Range | None:
         return None
     if found.is_link_local or found.is_loopback or found.is_unspecified or found.is_multicast:
         return None
-    return Range(found.version, int(found), int(found))
+    return AddressRange(found.version, int(found), int(found))
 
 
-def _pool_ranges(text: str) -> Iterator[Range]:
+def _pool_ranges(text: str) -> Iterator[AddressRange]:
     for part in text.split(","):
         first, _, count = part.strip().partition("#")
         try:
@@ -128,4 +128,4 @@ def _pool_ranges(text: str) -> Iterator[Range]:
         except ValueError:
             continue
         if size > 0:
-            yield Range(start.version, start.first, start.first + size - 1)
+            yield AddressRange(start.version, start.first, start.first + size - 1)

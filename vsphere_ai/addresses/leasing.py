@@ -8,12 +8,21 @@ from itertools import groupby
 
 from vsphere_ai.addresses.choosing import candidates, listed, no_room
 from vsphere_ai.addresses.external import key_of, with_answers
-from vsphere_ai.addresses.holding import RESERVED, Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, problem
+from vsphere_ai.addresses.holding import (
+    RESERVED,
+    AddressLedger,
+    HeldRange,
+    Holding,
+    NicHolding,
+    PoolChoice,
+    Pools,
+    PoolsExhausted,
+)
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, PoolSettings, SetRequest, problem
 
 
-def lease(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> Leases:
+def lease(ledger: AddressLedger, terms: PoolSettings, requests: Sequence[SetRequest]) -> Leases:
     """Return the leases of all requests, and the ledger that has them. It only adds: see `release`.
 
     The same ledger and requests have the same result. What a VM holds already it keeps.
@@ -34,7 +43,7 @@ def lease(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> Lease
     return Leases(after, leases, tuple(each for each in leases if each not in known))
 
 
-def wanted_keys(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> dict[str, list[str]]:
+def wanted_keys(ledger: AddressLedger, terms: PoolSettings, requests: Sequence[SetRequest]) -> dict[str, list[str]]:
     """Return the keys that programs are to be asked for before `lease`, by the pools that are theirs."""
     found: dict[str, list[str]] = {}
     for which, nic, count in _asked(terms.pools, requests):
@@ -46,7 +55,9 @@ def wanted_keys(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) ->
     return found
 
 
-def release(ledger: Ledger, terms: Terms, set_name: str, keep: int | Mapping[Nic, int] = 0) -> Ledger:
+def release(
+    ledger: AddressLedger, terms: PoolSettings, set_name: str, keep: int | Mapping[NicHolding, int] = 0
+) -> AddressLedger:
     """Return the ledger in which a set holds addresses for `keep` VMs, or by NIC for as many; none for other NICs.
 
     Do that once the VMs are gone: the rest is in quarantine from `terms.now`.
@@ -55,12 +66,12 @@ def release(ledger: Ledger, terms: Terms, set_name: str, keep: int | Mapping[Nic
     for nic, holding in ledger.holdings.items():
         if nic.set == set_name:
             count = min(keep if isinstance(keep, int) else keep.get(nic, 0), holding.count)
-            kept = after.with_count(nic, count, Choice(terms.pools, (), terms.avoided), terms.now)
-            after = kept if isinstance(kept, Ledger) else after
+            kept = after.with_count(nic, count, PoolChoice(terms.pools, (), terms.avoided), terms.now)
+            after = kept if isinstance(kept, AddressLedger) else after
     return after.tidied(terms.pools, terms.now)
 
 
-def all_leases(ledger: Ledger, pools: Pools) -> list[Lease]:
+def all_leases(ledger: AddressLedger, pools: Pools) -> list[Lease]:
     """Return every lease of the ledger in pools that are there, in order; reservations are none."""
     counts = {nic: holding.count for nic, holding in ledger.holdings.items() if nic.set != RESERVED}
     return sorted(_leases(ledger, pools, counts))
@@ -75,7 +86,7 @@ def versions_of(nic: NicRequest, pools: Pools) -> tuple[int, ...]:
     return tuple(sorted(named if nic.pools else fitting)) or (4,)
 
 
-def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]]:
+def out_of_range(ledger: AddressLedger, terms: PoolSettings) -> Iterator[tuple[NicHolding, HeldRange, str]]:
     """Yield what is held and is no part of its pool any more, with the reason in words: the pool was edited."""
     names = {held.pool for holding in ledger.holdings.values() for held in holding.held} & terms.pools.keys()
     usable = {name: terms.pools[name].usable(terms.avoided) for name in names}
@@ -90,15 +101,17 @@ def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]
                 yield nic, held, f"'{held.pool}' does not give these addresses, or reserved_addresses has them"
 
 
-def _asked(pools: Pools, requests: Sequence[SetRequest]) -> Iterator[tuple[Nic, NicRequest, int]]:
+def _asked(pools: Pools, requests: Sequence[SetRequest]) -> Iterator[tuple[NicHolding, NicRequest, int]]:
     """Yield what holds addresses, one per NIC and family, with its request and the number of VMs."""
     for request in requests:
         for nic in request.nics:
             for version in versions_of(nic, pools):
-                yield Nic(request.name, nic.name, version), nic, request.count
+                yield NicHolding(request.name, nic.name, version), nic, request.count
 
 
-def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int) -> Ledger | AddressProblem:
+def _grown(
+    ledger: AddressLedger, terms: PoolSettings, which: NicHolding, nic: NicRequest, count: int
+) -> AddressLedger | AddressProblem:
     """Return the ledger in which a NIC has addresses for `count` VMs and the spare ones, or why it cannot."""
     holding = ledger.holdings.get(which, Holding())
     wrong = _edited(ledger, terms, which, nic)
@@ -122,9 +135,9 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
                 return given
             ledger = given
         else:
-            choice = Choice(terms.pools, names, (*terms.avoided, *terms.seen))
+            choice = PoolChoice(terms.pools, names, (*terms.avoided, *terms.seen))
             grown = ledger.with_count(which, new[-1], choice, terms.now)
-            if isinstance(grown, NoRoom):
+            if isinstance(grown, PoolsExhausted):
                 alike = [i for i in wanted if candidates(terms.pools, which, nic, nic.place(i)) == names]
                 earlier = sum(index < new[0] for index in alike)
                 return no_room(replace(grown, asked=len(alike), free=earlier + grown.free))
@@ -133,9 +146,9 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
     return ledger.with_spare(which, max(0, min(nic.spare, holding.count - count)))
 
 
-def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> AddressProblem | None:
+def _edited(ledger: AddressLedger, terms: PoolSettings, which: NicHolding, nic: NicRequest) -> AddressProblem | None:
     """Return why what a NIC holds contradicts the inventory or the playbook of now."""
-    own = Ledger({which: ledger.holdings[which]} if which in ledger.holdings else {})
+    own = AddressLedger({which: ledger.holdings[which]} if which in ledger.holdings else {})
     for _, held, why in out_of_range(own, terms):
         help = (
             "undo the change of the pool, or name the inventory that has it (-i): VMs of the set have these addresses"
@@ -150,7 +163,7 @@ def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> Addres
     return None
 
 
-def _leases(ledger: Ledger, pools: Pools, counts: Mapping[Nic, int]) -> Iterator[Lease]:
+def _leases(ledger: AddressLedger, pools: Pools, counts: Mapping[NicHolding, int]) -> Iterator[Lease]:
     for nic, count in counts.items():
         holding = ledger.holdings.get(nic, Holding())
         for index in range(1, min(count, holding.count) + 1):
@@ -159,7 +172,7 @@ def _leases(ledger: Ledger, pools: Pools, counts: Mapping[Nic, int]) -> Iterator
                 yield lease_of(nic, index, held, pools[held.pool])
 
 
-def lease_of(nic: Nic, index: int, held: Held, pool: Pool) -> Lease:
+def lease_of(nic: NicHolding, index: int, held: HeldRange, pool: AddressPool) -> Lease:
     """Return the lease of a VM for what it holds of a pool."""
     gateway = pool.gateway_of(held.range)
     routes = tuple((route.to, route.via or gateway or "") for route in pool.routes)

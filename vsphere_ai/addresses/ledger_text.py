@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic, Released
+from vsphere_ai.addresses.holding import AddressLedger, HeldRange, Holding, NicHolding, Released
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.networks import address_range
@@ -12,7 +12,7 @@ from vsphere_ai.model.names.networks import address_range
 VERSION = 1
 
 
-def ledger_text(ledger: Ledger) -> str:
+def ledger_text(ledger: AddressLedger) -> str:
     """Return the text of a ledger; `read_ledger` reads it."""
     holdings = {
         f"{nic.set}/{nic.name}/{nic.version}": {
@@ -28,22 +28,24 @@ def ledger_text(ledger: Ledger) -> str:
     )
 
 
-def read_ledger(text: str) -> Ledger:
+def read_ledger(text: str) -> AddressLedger:
     """Return the ledger of a text, empty where there is none; `Conflict` for a text that is no ledger."""
     if not text.strip():
-        return Ledger()
+        return AddressLedger()
     try:
         found = json_value(text)
         if found["version"] != VERSION:
             raise ValueError(f"its version is {found['version']}, this release reads {VERSION}")
-        holdings: dict[Nic, Holding] = {}
+        holdings: dict[NicHolding, Holding] = {}
         for key, each in found["holdings"].items():
             name, nic, version = key.rsplit("/", 2)
-            held = tuple(Held(pool, address_range(span)) for pool, span in (t.split(" ") for t in each["held"]))
+            held = tuple(HeldRange(pool, address_range(span)) for pool, span in (t.split(" ") for t in each["held"]))
             gone = (t.split(" ") for t in each["released"])
             released = tuple(Released(pool, address_range(span), int(at)) for pool, span, at in gone)
-            holdings[Nic(name, nic, int(version))] = Holding(held, released, int(each["block"]), int(each["spare"]))
-        ledger = Ledger(holdings, int(found["vms"]))
+            holdings[NicHolding(name, nic, int(version))] = Holding(
+                held, released, int(each["block"]), int(each["spare"])
+            )
+        ledger = AddressLedger(holdings, int(found["vms"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Conflict(
             f"what vCenter keeps of the leases cannot be read: {error}",

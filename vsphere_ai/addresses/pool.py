@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from vsphere_ai.model.names.networks import (
+    AddressRange,
     Network,
-    Range,
     address,
     address_range,
     addresses,
@@ -53,13 +53,13 @@ IpRange = Annotated[str, AfterValidator(_checked_range)]
 Addresses = Annotated[str, AfterValidator(_checked_addresses)]
 
 
-class Part(BaseModel):
+class PoolPart(BaseModel):
     """A part of the inventory's `pools:`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Route(Part):
+class PoolRoute(PoolPart):
     """A route of the NICs with an address of the pool: destination in CIDR notation, and its gateway in the subnet.
 
     Without `via` it goes by the gateway of the pool, or of the VM's own block.
@@ -73,7 +73,7 @@ def _checked_reference(text: str) -> str:
     return require_reference(text, "secret")
 
 
-class Backend(Part):
+class Backend(PoolPart):
     """A program that gives the addresses of a pool: ``exec`` is it and its arguments, run beside the inventory.
 
     `env`: environment variables with secrets that it gets, as references; `timeout` in seconds.
@@ -84,7 +84,7 @@ class Backend(Part):
     timeout: Annotated[float, Field(gt=0, le=600)] = 30.0
 
 
-class Affinity(Part):
+class Affinity(PoolPart):
     """For which VMs a pool is: names or globs of VMs, sets and groups; of hosts, folders, port groups; empty: any."""
 
     vms: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Affinity(Part):
     folders: tuple[str, ...] = ()
     portgroups: tuple[str, ...] = ()
 
-    def matches(self, place: Place) -> tuple[bool, bool, bool, bool] | None:
+    def matches(self, place: AffinityPlace) -> tuple[bool, bool, bool, bool] | None:
         """Return in which of the four a place is named, in the order of precedence; None where it is excluded."""
         given = (place.vms, place.hosts, place.folders, place.portgroups)
         found = []
@@ -112,7 +112,7 @@ class Affinity(Part):
 
 
 @dataclass(frozen=True)
-class Place:
+class AffinityPlace:
     """Where a VM is or will be: its name and those of its set and groups; its host and groups of it; its folders.
 
     `folders` are those that it is in, inner ones first, and then its path in the tree of VMs, ``ai/training``.
@@ -125,7 +125,7 @@ class Place:
     portgroups: tuple[str, ...] = ()
 
 
-class Pool(Part):
+class AddressPool(PoolPart):
     """Addresses of one family in one subnet.
 
     `ranges` are what may be given to VMs, without `exclude` and the gateway; none: all of the subnet. What no host may
@@ -137,7 +137,7 @@ class Pool(Part):
     ranges: tuple[IpRange, ...] = ()
     exclude: tuple[Addresses, ...] = ()
     gateway: IpAddress | None = None
-    routes: tuple[Route, ...] = ()
+    routes: tuple[PoolRoute, ...] = ()
     per_node: Annotated[int, Field(ge=1, le=128)] | None = None
     node_gateway: Annotated[int, Field(ge=0)] | None = None
     """With `per_node`: each block is a subnet of its own, and this one of its addresses, from 0, is its gateway."""
@@ -153,7 +153,7 @@ class Pool(Part):
 
     @field_validator("routes")
     @classmethod
-    def _no_default_route(cls, routes: tuple[Route, ...]) -> tuple[Route, ...]:
+    def _no_default_route(cls, routes: tuple[PoolRoute, ...]) -> tuple[PoolRoute, ...]:
         seen = set()
         for route in routes:
             if ip_network(route.to).prefixlen == 0:
@@ -164,7 +164,7 @@ class Pool(Part):
         return routes
 
     @model_validator(mode="after")
-    def _inside(self) -> Pool:
+    def _inside(self) -> AddressPool:
         if any(getattr(self.network, kind) for kind in ("is_multicast", "is_loopback", "is_link_local")):
             raise ValueError(f"{self.subnet} is multicast, loopback or link-local\nno NIC can be given such an address")
         for text in (*self.ranges, *self.exclude):
@@ -194,9 +194,9 @@ class Pool(Part):
         if self.per_node is None or self.gateway:
             raise ValueError("'node_gateway' is the gateway of blocks\nadd 'per_node', and leave out 'gateway'")
         first = range_of(self.network).first
-        block = Range(self.version, first, first + self.block - 1)
+        block = AddressRange(self.version, first, first + self.block - 1)
         free = without([block], [*self._ends(block), *not_for_hosts(self.network)])
-        gateway = Range(self.version, first + index, first + index)
+        gateway = AddressRange(self.version, first + index, first + index)
         if index >= self.block or without([gateway], free) or not without(free, [gateway]):
             last = free[-1].last - first if free else 0
             raise ValueError(
@@ -225,14 +225,14 @@ class Pool(Part):
         own = self.per_node if self.node_gateway is not None else None
         return self.network.prefixlen if own is None else own
 
-    def gateway_of(self, block: Range) -> str | None:
+    def gateway_of(self, block: AddressRange) -> str | None:
         """Return the gateway of the VM that was given a block, or a single address."""
         if self.node_gateway is None:
             return self.gateway
         at = block.first + self.node_gateway
-        return str(Range(block.version, at, at))
+        return str(AddressRange(block.version, at, at))
 
-    def usable(self, reserved: Sequence[Range] = ()) -> list[Range]:
+    def usable(self, reserved: Sequence[AddressRange] = ()) -> list[AddressRange]:
         """Return what may be given to VMs, in ascending order; with `per_node` whole blocks only.
 
         `reserved` are addresses that no pool gives away.
@@ -243,55 +243,55 @@ class Pool(Part):
         given = [address_range(text) for text in self.ranges] or whole
         return without(given, [*self.withheld, *reserved])
 
-    def inner(self, block: Range) -> list[Range]:
+    def inner(self, block: AddressRange) -> list[AddressRange]:
         """Return the addresses of a block for its VM and what runs on it, without ends, gateway and `exclude`."""
-        own = Range(block.version, block.first, block.first + self.block - 1)
+        own = AddressRange(block.version, block.first, block.first + self.block - 1)
         gateway = self.gateway_of(block)
         withheld = [*self._ends(own), *self.withheld, *([address_range(gateway)] if gateway else [])]
         return without([own], withheld)
 
     @cached_property
-    def withheld(self) -> tuple[Range, ...]:
+    def withheld(self) -> tuple[AddressRange, ...]:
         """The addresses of the subnet that no VM is given."""
         gateway = (address_range(self.gateway),) if self.gateway else ()
         return (*map(addresses, self.exclude), *gateway, *not_for_hosts(self.network))
 
-    def _ends(self, block: Range) -> list[Range]:
+    def _ends(self, block: AddressRange) -> list[AddressRange]:
         """Return the addresses of a block of several that no host has: its own, and its broadcast address."""
         if self.per_node is None:
             return []
-        first = ip_address(str(Range(block.version, block.first, block.first)))
+        first = ip_address(str(AddressRange(block.version, block.first, block.first)))
         # what is held may be of a pool that had other blocks
         return not_for_hosts(ip_network(f"{first}/{self.per_node}", strict=False))
 
-    def _full_blocks(self) -> Iterator[Range]:
+    def _full_blocks(self) -> Iterator[AddressRange]:
         """Yield the blocks without an address for a VM; only those at the ends of what is withheld are looked into."""
         size, base = self.block, int(self.network.network_address)
         for gap in merged(list(self.withheld)):
             first, last = (base + (at - base) // size * size for at in (gap.first, gap.last))
             for start in {first, last}:
-                block = Range(self.version, start, start + size - 1)
+                block = AddressRange(self.version, start, start + size - 1)
                 if not self.inner(block):
                     yield block
             if last - first > size:
-                yield Range(self.version, first + size, last - 1)
+                yield AddressRange(self.version, first + size, last - 1)
 
-    def own_address(self, block: Range) -> Range:
+    def own_address(self, block: AddressRange) -> AddressRange:
         """Return the address of a VM's own NIC in what it was given: the first one that is for use."""
         first = next((each.first for each in self.inner(block)), block.first)
-        return Range(block.version, first, first)
+        return AddressRange(block.version, first, first)
 
-    def _given(self) -> list[Range]:
+    def _given(self) -> list[AddressRange]:
         return without([address_range(text) for text in self.ranges], [addresses(text) for text in self.exclude])
 
-    def blocks(self, ranges: Sequence[Range]) -> Iterator[Range]:
+    def blocks(self, ranges: Sequence[AddressRange]) -> Iterator[AddressRange]:
         """Yield the part of each range that is made of whole blocks at their own boundaries."""
         size, base = self.block, int(self.network.network_address)
         for each in ranges:
             first = base + -(-(each.first - base) // size) * size
             last = base + (each.last + 1 - base) // size * size - 1
             if first <= last:
-                yield Range(each.version, first, last)
+                yield AddressRange(each.version, first, last)
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class PoolConflict:
     detail: str
 
 
-def conflicts(pools: Mapping[str, Pool]) -> Iterator[PoolConflict]:
+def conflicts(pools: Mapping[str, AddressPool]) -> Iterator[PoolConflict]:
     """Yield pools that cannot both be there. Those of one domain share a subnet or lie apart, and no address twice."""
     for (one, first), (two, second) in combinations(pools.items(), 2):
         if first.version == second.version and first.default and second.default:

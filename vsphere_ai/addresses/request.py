@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vsphere_ai.addresses.holding import Ledger, Nic, Pools
-from vsphere_ai.addresses.pool import Place
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.addresses.holding import AddressLedger, NicHolding, Pools
+from vsphere_ai.addresses.pool import AffinityPlace
+from vsphere_ai.model.names.networks import AddressRange
 
 AUTO, DHCP = "auto", "dhcp"
 """Stand in a playbook in place of names of pools: those that fit; none."""
@@ -25,9 +25,9 @@ class NicRequest:
     pools: tuple[str, ...] = ()
     versions: tuple[int, ...] = ()
     spare: int = 0
-    places: tuple[Place, ...] = (Place(),)
+    places: tuple[AffinityPlace, ...] = (AffinityPlace(),)
 
-    def place(self, index: int) -> Place:
+    def place(self, index: int) -> AffinityPlace:
         """Return where the VM with an index is."""
         return self.places[index - 1] if len(self.places) >= index else self.places[-1]
 
@@ -48,10 +48,10 @@ class Lease:
     `prefix` is the prefix length that the NIC is set to; `routes` are pairs of a network and its gateway.
     """
 
-    nic: Nic
+    nic: NicHolding
     index: int
     pool: str
-    given: Range
+    given: AddressRange
     address: str
     prefix: int
     gateway: str | None = None
@@ -75,14 +75,14 @@ class Leases:
     `new` are the leases that the ledger did not have.
     """
 
-    ledger: Ledger
+    ledger: AddressLedger
     leases: tuple[Lease, ...] = ()
     new: tuple[Lease, ...] = ()
     problems: tuple[AddressProblem, ...] = ()
 
 
 @dataclass(frozen=True)
-class Terms:
+class PoolSettings:
     """What leases depend on beside the ledger: pools, addresses that are given to no VM, and the time.
 
     `avoided`: reserved by the inventory. `seen`: in use in the network; it is not given, and who has it may keep it.
@@ -91,13 +91,13 @@ class Terms:
 
     pools: Pools
     now: int
-    avoided: tuple[Range, ...] = ()
-    seen: tuple[Range, ...] = ()
+    avoided: tuple[AddressRange, ...] = ()
+    seen: tuple[AddressRange, ...] = ()
     vcenter: str = ""
-    answers: Mapping[str, Range] = field(default_factory=dict)
+    answers: Mapping[str, AddressRange] = field(default_factory=dict)
 
 
-def problem(nic: Nic, rule: str, message: str, help: str) -> AddressProblem:
+def problem(nic: NicHolding, rule: str, message: str, help: str) -> AddressProblem:
     """Return a problem of a NIC of a set in one family."""
     subject = f"{nic.set}/{nic.name}"
     return AddressProblem(subject, rule, f"{nic.name} of {nic.set}, IPv{nic.version}: {message}", help)

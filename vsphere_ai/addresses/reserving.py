@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from vsphere_ai.addresses.holding import RESERVED, Held, Holding, Ledger, Nic, Released
-from vsphere_ai.addresses.request import AddressProblem, Terms
-from vsphere_ai.model.names.networks import Range, without
+from vsphere_ai.addresses.holding import RESERVED, AddressLedger, HeldRange, Holding, NicHolding, Released
+from vsphere_ai.addresses.request import AddressProblem, PoolSettings
+from vsphere_ai.model.names.networks import AddressRange, without
 
 _NOTE = re.compile(r"[^/\x00-\x1f]{1,80}")
 
@@ -18,17 +18,19 @@ class Reservation:
     """A range of a pool that is kept from all sets; `note` says for what."""
 
     pool: str
-    range: Range
+    range: AddressRange
     note: str
 
 
-def reservations(ledger: Ledger) -> list[Reservation]:
+def reservations(ledger: AddressLedger) -> list[Reservation]:
     """Return all reservations, in order."""
     own = ((nic.name, holding) for nic, holding in ledger.holdings.items() if nic.set == RESERVED)
     return sorted(Reservation(held.pool, held.range, note) for note, holding in own for held in holding.held)
 
 
-def reserve(ledger: Ledger, terms: Terms, span: Range, note: str, pool_name: str = "") -> Ledger | AddressProblem:
+def reserve(
+    ledger: AddressLedger, terms: PoolSettings, span: AddressRange, note: str, pool_name: str = ""
+) -> AddressLedger | AddressProblem:
     """Return the ledger in which a range of a pool is reserved, or why it cannot be.
 
     The pool is the one that gives these addresses; it is named where pools of several domains do.
@@ -57,13 +59,15 @@ def reserve(ledger: Ledger, terms: Terms, span: Range, note: str, pool_name: str
         who = f"reserved for {nic.name}" if nic.set == RESERVED else f"held by {nic.name} of the set {nic.set}"
         help = "destroy its VMs or reserve other addresses" if nic.set != RESERVED else "release it first"
         return problem(span, "addresses.held", f"{held.range} is {who}", help)
-    key = Nic(RESERVED, note, span.version)
+    key = NicHolding(RESERVED, note, span.version)
     before = ledger.holdings.get(key, Holding())
-    after = replace(before, held=(*before.held, Held(names[0], span)))
+    after = replace(before, held=(*before.held, HeldRange(names[0], span)))
     return replace(ledger, holdings={**ledger.holdings, key: after})
 
 
-def unreserve(ledger: Ledger, terms: Terms, span: Range, pool_name: str = "") -> Ledger | AddressProblem:
+def unreserve(
+    ledger: AddressLedger, terms: PoolSettings, span: AddressRange, pool_name: str = ""
+) -> AddressLedger | AddressProblem:
     """Return the ledger in which a range is not reserved any more, or why it cannot be: it was not.
 
     The range is in quarantine afterwards, like what a set releases.
@@ -78,7 +82,7 @@ def unreserve(ledger: Ledger, terms: Terms, span: Range, pool_name: str = "") ->
                 kept.append(held)
                 continue
             rest = without([held.range], [span])
-            kept += [Held(held.pool, part) for part in rest]
+            kept += [HeldRange(held.pool, part) for part in rest]
             released += [Released(held.pool, part, terms.now) for part in without([held.range], rest)]
         gone += sum(each.range.size for each in released)
         holdings[nic] = replace(holding, held=tuple(kept), released=(*holding.released, *released))
@@ -88,7 +92,9 @@ def unreserve(ledger: Ledger, terms: Terms, span: Range, pool_name: str = "") ->
     return replace(ledger, holdings=holdings).tidied(terms.pools, terms.now)
 
 
-def _holders(ledger: Ledger, terms: Terms, domain: str, span: Range) -> Iterator[tuple[Nic, Held]]:
+def _holders(
+    ledger: AddressLedger, terms: PoolSettings, domain: str, span: AddressRange
+) -> Iterator[tuple[NicHolding, HeldRange]]:
     for nic, holding in ledger.holdings.items():
         for held in holding.held:
             pool = terms.pools.get(held.pool)
@@ -96,6 +102,6 @@ def _holders(ledger: Ledger, terms: Terms, domain: str, span: Range) -> Iterator
                 yield nic, held
 
 
-def problem(span: Range, rule: str, message: str, help: str) -> AddressProblem:
+def problem(span: AddressRange, rule: str, message: str, help: str) -> AddressProblem:
     """Return a problem of a range."""
     return AddressProblem(str(span), rule, f"{span}: {message}", help)

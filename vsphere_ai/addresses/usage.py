@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vsphere_ai.addresses.holding import RESERVED, Ledger
+from vsphere_ai.addresses.holding import RESERVED, AddressLedger
 from vsphere_ai.addresses.leasing import out_of_range
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import Terms
-from vsphere_ai.model.names.networks import Range, without
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.request import PoolSettings
+from vsphere_ai.model.names.networks import AddressRange, without
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class OutOfRange:
     why: str
 
 
-def strays(ledger: Ledger, terms: Terms) -> Iterator[OutOfRange]:
+def strays(ledger: AddressLedger, terms: PoolSettings) -> Iterator[OutOfRange]:
     """Yield what is held and is no part of its pool any more."""
     for nic, held, why in out_of_range(ledger, terms):
         yield OutOfRange(f"{nic.set}/{nic.name}", held.pool, str(held.range), why)
 
 
-def usage(ledger: Ledger, terms: Terms) -> Iterator[PoolUse]:
+def usage(ledger: AddressLedger, terms: PoolSettings) -> Iterator[PoolUse]:
     """Yield the use of every pool of the inventory, by name, and of pools that it lacks and that are still held."""
     gone: dict[str, int] = {}
     for _, held, _ in out_of_range(ledger, terms):
@@ -56,8 +56,8 @@ def usage(ledger: Ledger, terms: Terms) -> Iterator[PoolUse]:
         yield _use(ledger, terms, name, gone.get(name, 0))
 
 
-def _use(ledger: Ledger, terms: Terms, name: str, gone: int) -> PoolUse:
-    pool: Pool | None = terms.pools.get(name)
+def _use(ledger: AddressLedger, terms: PoolSettings, name: str, gone: int) -> PoolUse:
+    pool: AddressPool | None = terms.pools.get(name)
     block = pool.block if pool else 1
     usable = pool.usable(terms.avoided) if pool else []
     held = reserved = spare = 0
@@ -87,5 +87,5 @@ def _use(ledger: Ledger, terms: Terms, name: str, gone: int) -> PoolUse:
     )
 
 
-def _count(ranges: list[Range]) -> int:
+def _count(ranges: list[AddressRange]) -> int:
     return sum(each.size for each in ranges)

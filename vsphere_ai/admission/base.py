@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import getdoc
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machine import Bounds, Machine
 from vsphere_ai.model.facts import Facts
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Case:
+class AdmissionCase:
     """One requirement before one VM and one host, at one moment."""
 
     requirement: Requirement
@@ -75,7 +75,7 @@ class Case:
         before = self.situation.before.on(self.host.ref).get(self.vm.ref)
         return before is not None and all(getattr(before, f) == getattr(self.vm, f) for f in figures)
 
-    def compared(self, need: Span, have: Span, unit: str, words: tuple[str, str, str, str]) -> Reason | None:
+    def compared(self, need: Bounds, have: Bounds, unit: str, words: tuple[str, str, str, str]) -> Reason | None:
         """Compare a need with what there is, both between bounds: "no" and "yes" only where the bounds prove it.
 
         `words` are the message of the refusal, that of an unknown answer, the remedy, and vCenter's fault.
@@ -86,7 +86,7 @@ class Case:
         return self.unknown(unproved, help) if need.high > have.low else None
 
 
-Judge = Callable[[Case], "Reason | Iterable[Reason] | None"]
+Judge = Callable[[AdmissionCase], "Reason | Iterable[Reason] | None"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Requirement:
         """Yield every reason that it has against a VM on a host."""
         if occasion not in self.occasions:
             return
-        answer = self.judge(Case(self, vm, host, situation, occasion))
+        answer = self.judge(AdmissionCase(self, vm, host, situation, occasion))
         if isinstance(answer, Reason):
             yield answer
         elif answer is not None:

@@ -15,8 +15,8 @@ from vsphere_ai.gpu.mig import layout as layouts
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.smi.live import readable, running
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Mode, Running, Sharing, step
-from vsphere_ai.gpu.vgpus.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, Mode, Sharing, StayingVgpu, step
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 from vsphere_ai.model.estate.host_version import host_version
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -126,15 +126,15 @@ class _HostGpus:
                 starts.remove(own)
                 at = next((n for n, s in enumerate(slots) if s.pci == own[0] and s.has_places), None)
                 if at is not None:
-                    slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name, own[2])))
+                    slots[at] = replace(slots[at], running=(*slots[at].running, StayingVgpu(vm.ref, name, own[2])))
                     continue
             at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
             if at is not None:
                 places.remove(at)
-                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
+                slots[at] = replace(slots[at], running=(*slots[at].running, StayingVgpu(vm.ref, name)))
 
     def _starts(self, vm: str) -> list[tuple[str, str, int]]:
-        """Return GPU, profile and start of the vGPUs of a VM, as `Running` has it, where nvidia-smi shows all three.
+        """Return GPU, profile, start of the vGPUs of a VM, as `StayingVgpu` has it, where nvidia-smi shows all three.
 
         Its listing names VMs; those of one name on one host cannot be distinguished.
         """
@@ -230,7 +230,7 @@ class _HostGpus:
 
 def _instances_of(board: Board, view: View, vms: Iterable[str]) -> Counter[str]:
     """Return how many GPU instances of each profile the vGPUs of VMs take; those that share one take as few as can."""
-    found, shares = Counter[str](), Counter[Share]()
+    found, shares = Counter[str](), Counter[InstanceShare]()
     for parsed in _named(n for vm in vms if _was_read(view, vm) for n in observed_profiles(view.facts(vm))):
         share, profile = share_of(board, parsed, listed=True), mig_profile(board, parsed)
         if share is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from vsphere_ai.admission.machine import Machine, Span
+from vsphere_ai.admission.machine import Bounds, Machine
 from vsphere_ai.model.cluster_rules import Object
 from vsphere_ai.model.facts import Facts
 
@@ -59,7 +59,7 @@ class SlotPolicy:
         )
 
 
-def slots_left(policy: SlotPolicy, hosts: Iterable[tuple[Span, Span]], vms: Sequence[Machine]) -> Span | None:
+def slots_left(policy: SlotPolicy, hosts: Iterable[tuple[Bounds, Bounds]], vms: Sequence[Machine]) -> Bounds | None:
     """Return how many slots are left, at least and at most; below zero: too few. None where a VM's memory is unknown.
 
     `hosts` are MHz and MB that hosts can guarantee, `vms` all that run, the new one included.
@@ -69,11 +69,11 @@ def slots_left(policy: SlotPolicy, hosts: Iterable[tuple[Span, Span]], vms: Sequ
         if vm.reserved_mb is None:
             return None
         memory = max(vm.reserved_mb, policy.least_mb)
-        needs.append((max(vm.reserved_mhz, policy.least_mhz), Span(memory, memory) + vm.overhead_mb))
+        needs.append((max(vm.reserved_mhz, policy.least_mhz), Bounds(memory, memory) + vm.overhead_mb))
     rooms = tuple(hosts)
     worst = [(mhz.low, mb.low) for mhz, mb in rooms], [(mhz, need.high) for mhz, need in needs]
     best = [(mhz.high, mb.high) for mhz, mb in rooms], [(mhz, need.low) for mhz, need in needs]
-    return Span(_left(policy, *worst), _left(policy, *best))
+    return Bounds(_left(policy, *worst), _left(policy, *best))
 
 
 def _left(policy: SlotPolicy, rooms: Sequence[tuple[float, float]], needs: Sequence[tuple[float, float]]) -> int:

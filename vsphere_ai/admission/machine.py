@@ -52,21 +52,21 @@ OVERHEAD_BASE, OVERHEAD_PER_CPU, OVERHEAD_PER_GB, OVERHEAD_SPREAD = 14.3, 4.1, 7
 """MB of overhead: a fit of VMware's table; recorded VMs had up to 2.2 times as much (unverified for large VMs)."""
 
 
-class Span(NamedTuple):
+class Bounds(NamedTuple):
     """A figure that is known between two bounds, both included; equal where it is known exactly."""
 
     low: float
     high: float
 
-    def __add__(self, other: Span) -> Span:  # type: ignore[override] # two spans add, they are not joined
-        return Span(self.low + other.low, self.high + other.high)
+    def __add__(self, other: Bounds) -> Bounds:  # type: ignore[override] # two spans add, they are not joined
+        return Bounds(self.low + other.low, self.high + other.high)
 
-    def __sub__(self, other: Span) -> Span:
+    def __sub__(self, other: Bounds) -> Bounds:
         """Return the difference of two figures that are known apart from each other."""
-        return Span(self.low - other.high, self.high - other.low)
+        return Bounds(self.low - other.high, self.high - other.low)
 
 
-NOTHING = Span(0, 0)
+NOTHING = Bounds(0, 0)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Machine:
     cores_per_socket: int | None = None
     memory_mb: int | None = None
     reserved_mb: int | None = None
-    overhead_mb: Span = NOTHING
+    overhead_mb: Bounds = NOTHING
     reserved_mhz: int = 0
     latency_high: bool = False
     threads_per_core: int = 1
@@ -109,9 +109,9 @@ class Machine:
     """Whether its vCPUs are bound to processors of its host, which vMotion refuses."""
 
     @property
-    def memory_need_mb(self) -> Span | None:
+    def memory_need_mb(self) -> Bounds | None:
         """What a host has to guarantee: reservation and overhead."""
-        return None if self.reserved_mb is None else Span(self.reserved_mb, self.reserved_mb) + self.overhead_mb
+        return None if self.reserved_mb is None else Bounds(self.reserved_mb, self.reserved_mb) + self.overhead_mb
 
     @property
     def swap_mb(self) -> int | None:
@@ -218,18 +218,18 @@ def has_fixed(devices: Iterable[VirtualObject]) -> bool:
     return any((d.get("backing") or {}).get("_typeName") == pci.FIXED for d in devices)
 
 
-def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Span:
+def overhead_of(facts: Facts, memory: int | None, cpus: int | None) -> Bounds:
     """Return the MB that a host adds to a VM's memory: as vCenter reckons it for a VM that is there, else an estimate.
 
     `config.memoryAllocation.overheadLimit` and the deprecated `runtime.memoryOverhead` are no such figure.
     """
     known = facts.get(OVERHEAD)
     if known:
-        return Span(int(known) / _MIB, int(known) / _MIB)
+        return Bounds(int(known) / _MIB, int(known) / _MIB)
     if memory is None or cpus is None:
         return NOTHING
     least = OVERHEAD_BASE + OVERHEAD_PER_CPU * cpus + OVERHEAD_PER_GB * memory / 1024
-    return Span(least, OVERHEAD_SPREAD * least)
+    return Bounds(least, OVERHEAD_SPREAD * least)
 
 
 def _function(device: VirtualObject) -> Demand:

@@ -87,7 +87,7 @@ ORACLES = (POWER_ON, CONFIG, CLONE, MIGRATE, EVACUATE)
 
 
 @dataclass(frozen=True)
-class Difference:
+class OracleDifference:
     """A rule about vCenter's answer beside that of the requirements."""
 
     id: str
@@ -98,7 +98,7 @@ class Difference:
 
 
 DIFFERENCES = (
-    Difference(
+    OracleDifference(
         CHECK,
         "vCenter refuses what the requirements admit",
         "no",
@@ -107,7 +107,7 @@ DIFFERENCES = (
         "fault. One that a requirement foresees as things stand, and that the plan removes first, is no difference.",
         "correct what vCenter names, or leave the VM out",
     ),
-    Difference(
+    OracleDifference(
         ADMITS,
         "vCenter admits what the requirements refuse",
         "preferred",
@@ -115,7 +115,7 @@ DIFFERENCES = (
         "passed. The refusal stands: the check is no promise. What a check does not look at is no difference.",
         "compare the figures of the refusal with the vSphere Client",
     ),
-    Difference(
+    OracleDifference(
         UNANSWERED,
         "vCenter did not answer",
         "unknown",

@@ -42,7 +42,7 @@ class VmRule:
 
 
 @dataclass(frozen=True)
-class ClusterRules:
+class EnabledRules:
     """The enabled rules of a cluster, and whether DRS is on there; None where its settings were not read."""
 
     drs: bool | None = None
@@ -56,11 +56,11 @@ class ClusterRules:
         return bool(self.drs) and vm not in self.excluded
 
 
-def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) -> ClusterRules:
+def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) -> EnabledRules:
     """Return the rules of a cluster; `steps` are those of the plan that make rules of sets there."""
     config: Object | None = cluster.get("configurationEx") if cluster is not None else None
     if config is None:
-        return ClusterRules()
+        return EnabledRules()
     wanted = [s.wanted for s in steps if isinstance(s, RulesStep) and cluster is not None and s.cluster == cluster.ref]
     own = {name for each in wanted for name in each.names}
     groups = {g.get("name"): g for g in config.get("group") or ()}
@@ -71,7 +71,7 @@ def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) 
     overrides = config.get("drsVmConfig") or () if drs.get("enableVmBehaviorOverrides") is not False else ()
     excluded = {str(o.get("key")) for o in overrides if o.get("enabled") is False}
     excluded |= {real_ref(estate, vm) for each in wanted for vm in each.overridden}
-    return ClusterRules(bool(drs.get("enabled")), of_hosts, of_vms, frozenset(excluded))
+    return EnabledRules(bool(drs.get("enabled")), of_hosts, of_vms, frozenset(excluded))
 
 
 def _of_hosts(rules: Iterable[Object], groups: Mapping[object, Object]) -> Iterator[HostRule]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vsphere_ai.admission.ha_slots import DEFAULT_MHZ
-from vsphere_ai.admission.machine import NOTHING, Machine, Span
+from vsphere_ai.admission.machine import NOTHING, Bounds, Machine
 from vsphere_ai.admission.machines import Machines
-from vsphere_ai.admission.rules import ClusterRules, rules_of
+from vsphere_ai.admission.rules import EnabledRules, rules_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -23,7 +23,7 @@ LOCAL_SWAP = "config.localSwapDatastore"
 class Load:
     """What the running VMs of a host take together. `unknown_memory` counts those whose reservation was not read."""
 
-    memory_mb: Span = NOTHING
+    memory_mb: Bounds = NOTHING
     mhz: int = 0
     cpus: int = 0
     exclusive_cores: int = 0
@@ -35,7 +35,7 @@ class Load:
         if need is None:
             self.unknown_memory += sign
         else:
-            self.memory_mb = Span(self.memory_mb.low + sign * need.low, self.memory_mb.high + sign * need.high)
+            self.memory_mb = Bounds(self.memory_mb.low + sign * need.low, self.memory_mb.high + sign * need.high)
         self.mhz += sign * vm.reserved_mhz
         self.cpus += sign * (vm.cpus or 0)
         self.exclusive_cores += sign * vm.exclusive_cores
@@ -162,7 +162,7 @@ class Situation:
             self._networks[cluster] = frozenset(n for h in self.hosts_of(cluster) for n in h.get("network") or ())
         return self._networks[cluster]
 
-    def rules(self, cluster: str) -> ClusterRules:
+    def rules(self, cluster: str) -> EnabledRules:
         """Return the DRS rules of a cluster as the plan leaves them."""
         if cluster not in self._rules:
             facts = self.view.estate.get(cluster)
@@ -197,7 +197,7 @@ class Situation:
         return {}
 
     @cached_property
-    def _rules(self) -> dict[str, ClusterRules]:
+    def _rules(self) -> dict[str, EnabledRules]:
         return {}
 
 
@@ -206,10 +206,10 @@ class Shared:
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self.pool_mb: dict[str, Span] = {}
+        self.pool_mb: dict[str, Bounds] = {}
         self.pool_mhz: Counter[str] = Counter()
         self.swap_mb: Counter[str] = Counter()
-        self.cluster_mb: dict[str, Span] = {}
+        self.cluster_mb: dict[str, Bounds] = {}
         self.cluster_mhz: Counter[str] = Counter()
 
     def add(self, vm: Machine, host: str, sign: int) -> None:
@@ -217,7 +217,7 @@ class Shared:
         need = vm.memory_need_mb or NOTHING
         for sums, key in ((self.pool_mb, vm.pool), (self.cluster_mb, self._situation.machines.cluster(vm))):
             now = sums.get(key, NOTHING)
-            sums[key] = Span(now.low + sign * need.low, now.high + sign * need.high)
+            sums[key] = Bounds(now.low + sign * need.low, now.high + sign * need.high)
         self.pool_mhz[vm.pool] += sign * vm.reserved_mhz
         self.cluster_mhz[self._situation.machines.cluster(vm)] += sign * max(vm.reserved_mhz, DEFAULT_MHZ)
         if not swaps_locally(vm, host, self._situation.view.estate):

@@ -23,7 +23,7 @@ TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedBandwidth:
     """What a collective is expected to reach: bus bandwidth (GB/s) at a size (bytes) on this many ranks.
 
     `ranks` and `size` of None fit any. `sigma` is the spread in GB/s with which it was learned from `runs` runs.
@@ -42,7 +42,7 @@ class Expected:
         return Sensitivity(self.sigma / self.busbw).smallest if self.sigma else None
 
 
-def learn(runs: Sequence[NcclRun], ranks: int | None = None) -> tuple[Expected, ...]:
+def learn(runs: Sequence[NcclRun], ranks: int | None = None) -> tuple[ExpectedBandwidth, ...]:
     """Return baselines of runs by collective, ranks and largest size, outliers left out and the spread kept.
 
     `ranks` is the number the runs were started with, where their text does not say it.
@@ -51,16 +51,16 @@ def learn(runs: Sequence[NcclRun], ranks: int | None = None) -> tuple[Expected, 
     for run in runs:
         if run.collective and run.largest and run.peak:
             found.setdefault((run.collective.name, run.declared_ranks or ranks, run.largest), []).append(run.peak)
-    learned: list[Expected] = []
+    learned: list[ExpectedBandwidth] = []
     for (operation, count, size), values in sorted(found.items(), key=str):
         each: Norm | None = norm(values)
         if each:
             sigma = round(each.sigma, 4) if each.count > 1 else None
-            learned.append(Expected(operation, round(each.mean, 4), count, size, sigma, each.count))
+            learned.append(ExpectedBandwidth(operation, round(each.mean, 4), count, size, sigma, each.count))
     return tuple(learned)
 
 
-def baseline_text(expected: Sequence[Expected], about: str = "") -> str:
+def baseline_text(expected: Sequence[ExpectedBandwidth], about: str = "") -> str:
     """Return baselines as the text of a file."""
     entries = [{k: v for k, v in vars(each).items() if v is not None} for each in expected]
     head = "# bus bandwidth in GB/s, size in bytes, sigma: spread of one run in GB/s\n"
@@ -68,7 +68,7 @@ def baseline_text(expected: Sequence[Expected], about: str = "") -> str:
     return head + yaml.safe_dump(document, sort_keys=False)
 
 
-def read_baseline(text: str, name: str) -> tuple[Expected, ...]:
+def read_baseline(text: str, name: str) -> tuple[ExpectedBandwidth, ...]:
     """Return the baselines of a file; `InputError` where it is none."""
     try:
         document = yaml_value(text)
@@ -82,7 +82,7 @@ def read_baseline(text: str, name: str) -> tuple[Expected, ...]:
     return tuple(_expected(entry, (name, at)) for at, entry in enumerate(entries))
 
 
-def _expected(entry: object, where: tuple[str, int]) -> Expected:
+def _expected(entry: object, where: tuple[str, int]) -> ExpectedBandwidth:
     known = {"operation": str, "busbw": float, "ranks": int, "size": int, "sigma": float, "runs": int}
     if not isinstance(entry, Mapping):
         raise _wrong(where, "not a mapping")
@@ -99,7 +99,7 @@ def _expected(entry: object, where: tuple[str, int]) -> Expected:
             raise _wrong(where, f"'{key}' is not a {'name' if kind is str else 'number from 0'}: {value}")
     if not entry["busbw"]:
         raise _wrong(where, "'busbw' is 0: any run would pass")
-    return Expected(**entry)
+    return ExpectedBandwidth(**entry)
 
 
 def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputError:
@@ -111,7 +111,7 @@ def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputE
 class Comparison:
     """A run beside what was expected of it; `measured` is None where nothing was measured, `share` of what."""
 
-    expected: Expected
+    expected: ExpectedBandwidth
     measured: float | None
 
     @property
@@ -121,7 +121,7 @@ class Comparison:
 
 
 def compare(
-    runs: Sequence[NcclRun], expected: Sequence[Expected], ranks: int | None = None
+    runs: Sequence[NcclRun], expected: Sequence[ExpectedBandwidth], ranks: int | None = None
 ) -> Iterator[tuple[Comparison, NcclRun | None]]:
     """Yield every expectation with each run that it is about, with no run where none is.
 
@@ -135,13 +135,13 @@ def compare(
             yield Comparison(each, None), None
 
 
-def _is_about(expected: Expected, run: NcclRun, ranks: int | None) -> bool:
+def _is_about(expected: ExpectedBandwidth, run: NcclRun, ranks: int | None) -> bool:
     names = {c.name for c in run.collectives}
     declared = run.declared_ranks or ranks
     return expected.operation in names and (not expected.ranks or not declared or expected.ranks == declared)
 
 
-def _measured(expected: Expected, run: NcclRun) -> float | None:
+def _measured(expected: ExpectedBandwidth, run: NcclRun) -> float | None:
     if expected.size is None:
         return run.peak
     return max((row.busbw for row in run.rows if row.size == expected.size and row.measures), default=None)

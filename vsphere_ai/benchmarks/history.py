@@ -23,7 +23,7 @@ NEGLIGIBLE = 0.02
 
 
 @dataclass(frozen=True)
-class Result:
+class BenchmarkResult:
     """A result: `at` in seconds since 1970, `value` in `unit`; higher is better. `run` is the run that measured it."""
 
     at: float
@@ -50,7 +50,7 @@ class Trend:
     change is more than the spread explains. `norm` is None for the first result.
     """
 
-    newest: Result
+    newest: BenchmarkResult
     count: int
     norm: Norm | None
     change: float
@@ -67,26 +67,26 @@ class Trend:
         return self.is_significant and self.change < 0
 
 
-def line_of(result: Result) -> str:
+def line_of(result: BenchmarkResult) -> str:
     """Return a result as a line of the file."""
     return json.dumps(asdict(result), sort_keys=True) + "\n"
 
 
-def read_history(lines: Iterable[str]) -> tuple[Result, ...]:
+def read_history(lines: Iterable[str]) -> tuple[BenchmarkResult, ...]:
     """Return the results of a file, the oldest first; a line that is none, such as one that was cut off, is skipped."""
     found = [result for line in lines if (result := _result(line))]
     return tuple(sorted(found, key=lambda r: r.at))[-MOST:]
 
 
-def trends(results: Sequence[Result]) -> tuple[Trend, ...]:
+def trends(results: Sequence[BenchmarkResult]) -> tuple[Trend, ...]:
     """Return the trend of each measurement, in the order of the newest results."""
-    of: dict[tuple[object, ...], list[Result]] = {}
+    of: dict[tuple[object, ...], list[BenchmarkResult]] = {}
     for result in sorted(results, key=lambda r: r.at):
         of.setdefault(result.key, []).append(result)
     return tuple(sorted(map(_trend, of.values()), key=lambda t: t.newest.at))
 
 
-def _trend(results: Sequence[Result]) -> Trend:
+def _trend(results: Sequence[BenchmarkResult]) -> Trend:
     *before, newest = results[-WINDOW - 1 :]
     base = norm([r.value for r in before])
     change = newest.value / base.mean - 1 if base and base.mean else 0.0
@@ -102,12 +102,12 @@ def _slope(values: Sequence[float]) -> float:
     return sum((at - middle) * (value - mean) for at, value in enumerate(values)) / over / mean
 
 
-def _result(line: str) -> Result | None:
+def _result(line: str) -> BenchmarkResult | None:
     try:
         data = json_value(line[:4096])
     except ValueError:
         return None
-    if not isinstance(data, dict) or set(data) != {f.name for f in fields(Result)}:
+    if not isinstance(data, dict) or set(data) != {f.name for f in fields(BenchmarkResult)}:
         return None
     numbers = {"at": float, "value": float, "ranks": int, "size": int}
     for name, value in data.items():
@@ -115,4 +115,4 @@ def _result(line: str) -> Result | None:
         right = isinstance(value, str) if kind is None else isinstance(value, int | float) and abs(value) < 1e18
         if not right or isinstance(value, bool) or (kind is int and not isinstance(value, int)):
             return None
-    return Result(**data) if data["value"] > 0 else None
+    return BenchmarkResult(**data) if data["value"] > 0 else None

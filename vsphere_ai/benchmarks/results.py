@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.benchmarks.baseline import Expected, compare, gate
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, compare, gate
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
@@ -16,7 +16,7 @@ from vsphere_ai.model.finding import Finding
 
 
 @dataclass(frozen=True)
-class Started:
+class BenchmarkContext:
     """What is known of runs beside their text: the number of ranks, the GPU (such as A100); None and empty if not."""
 
     ranks: int | None = None
@@ -51,7 +51,7 @@ class ParseResult:
 
     runs: tuple[ParsedRun, ...]
     missing: tuple[Finding, ...] = ()
-    learned: tuple[Expected, ...] = ()
+    learned: tuple[ExpectedBandwidth, ...] = ()
     others: tuple[ParsedOther, ...] = ()
 
     @property
@@ -62,7 +62,10 @@ class ParseResult:
 
 
 def judge_runs(
-    found: Sequence[tuple[str, NcclRun]], expected: Sequence[Expected], tolerance: float, started: Started
+    found: Sequence[tuple[str, NcclRun]],
+    expected: Sequence[ExpectedBandwidth],
+    tolerance: float,
+    started: BenchmarkContext,
 ) -> ParseResult:
     """Judge runs, each with the name of its file; `tolerance` is the share by which one may be below a baseline."""
     below: dict[int, list[Finding]] = {}
@@ -80,7 +83,7 @@ def judge_runs(
     return ParseResult(parsed, tuple(missing))
 
 
-def _published(run: NcclRun, started: Started) -> tuple[Figure, ...]:
+def _published(run: NcclRun, started: BenchmarkContext) -> tuple[Figure, ...]:
     names = {d.name for d in run.devices}
     gpu = started.gpu or (names.pop() if len(names) == 1 else "")
     ranks = run.declared_ranks or started.ranks

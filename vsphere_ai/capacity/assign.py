@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.capacity.first_fit import FirstFit
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.items import Division, VmClass, items_of
 from vsphere_ai.capacity.milp import Programme, Solved, divided, left_over
 from vsphere_ai.capacity.power_on_order import Orders
@@ -36,7 +36,7 @@ class Remainder:
 
 
 def assign(
-    classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapping[str, Host], orders: Orders | None = None
+    classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapping[str, HostGpus], orders: Orders | None = None
 ) -> Division | Remainder:
     """Assign every VM of a component, or return who is left over; exact for up to `EXACT_GPUS` GPUs.
 
@@ -77,7 +77,9 @@ def _left(
     return Remainder(tuple(classes), left, certain, counted)
 
 
-def _committed(classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapping[str, Host]) -> Division | Remainder:
+def _committed(
+    classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapping[str, HostGpus]
+) -> Division | Remainder:
     """Give VMs with several vGPUs their GPUs for good, host after host; for estates too large to search."""
     several = [c for c in classes if len(c.profiles) > 1]
     first = FirstFit(hosts)

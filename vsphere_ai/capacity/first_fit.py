@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from vsphere_ai.capacity.host import Host, Places
+from vsphere_ai.capacity.host import HostGpus, Places
 from vsphere_ai.capacity.verdict import VmDemand
 from vsphere_ai.gpu.vgpus.slot import State
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, parse
@@ -18,7 +18,7 @@ Wanted = tuple[tuple[str, ...], frozenset[str]]
 class FirstFit:
     """Hosts as they are now, and those of them on which VMs of each class could power on now."""
 
-    def __init__(self, hosts: Mapping[str, Host]) -> None:
+    def __init__(self, hosts: Mapping[str, HostGpus]) -> None:
         self.hosts = hosts
         self._open: dict[Wanted, list[str]] = {}
 
@@ -68,13 +68,13 @@ class AlikeHosts(FirstFit):
     """Hosts in groups, to each of which the same VMs may go: the `hosts` of a `VmDemand` are groups here."""
 
     def __init__(self) -> None:
-        self._machines: dict[str, Host] = {}
+        self._machines: dict[str, HostGpus] = {}
         super().__init__(self._machines)
         self._group_of: dict[str, str] = {}
         # by group and by the vGPUs of a VM (none: any VM) the hosts on which it could power on now, by name
         self._able: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: {(): []})
 
-    def put(self, name: str, group: str = "", host: Host | None = None) -> None:
+    def put(self, name: str, group: str = "", host: HostGpus | None = None) -> None:
         """Put a host into a group, as it is now; without one, no VM goes there."""
         self._open.clear()
         for names in self._able[self._group_of.pop(name, "")].values():

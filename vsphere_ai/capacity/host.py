@@ -9,13 +9,13 @@ from typing import Literal
 from vsphere_ai.capacity.connected import connected
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.vgpus.slot import GpuSlot, State, TimeSlicedState, step
-from vsphere_ai.gpu.vgpus.vgpu import Share
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare
 
 Policy = Literal["performance", "consolidation"]
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenVgpu:
     """A vGPU of a VM and where it gets it: the GPU and, under MIG, the memory slice its instance begins at."""
 
     gpu: str
@@ -23,16 +23,16 @@ class Given:
     start: int | None = None
 
 
-Spread = Mapping[str, tuple[Given, ...]]
+Spread = Mapping[str, tuple[GivenVgpu, ...]]
 """VM -> its vGPUs, in the order in which the VMs power on."""
 
 
-Places = tuple[Given, ...]
+Places = tuple[GivenVgpu, ...]
 Vms = Mapping[str, tuple[str, ...]]
 """VM -> its vGPU profiles."""
 
 
-class Host:
+class HostGpus:
     """The GPUs of one host while VMs power on; `policy` is its assignment policy.
 
     vSphere honours the policy for time-sliced vGPUs of equal size only. Which GPU it takes otherwise is not
@@ -47,10 +47,10 @@ class Host:
         self.states: tuple[State, ...] = tuple(s.state for s in self.slots)
         self._able: dict[str, tuple[list[int], bool]] = {}
 
-    def at(self, states: tuple[State, ...], chosen: Iterable[int] | None = None) -> Host:
+    def at(self, states: tuple[State, ...], chosen: Iterable[int] | None = None) -> HostGpus:
         """Return the host with its GPUs in other states; with `chosen`, only these GPUs of it."""
         gpus = range(len(states)) if chosen is None else sorted(chosen)
-        other = Host((self.slots[at] for at in gpus), self.policy)
+        other = HostGpus((self.slots[at] for at in gpus), self.policy)
         other.mixed, other.states = self.mixed, tuple(states[at] for at in gpus)
         return other
 
@@ -65,7 +65,7 @@ class Host:
             if got is not None:
                 rest = self.power_on(profiles[1:], (*states[:at], got[0], *states[at + 1 :]))
                 if rest is not None:
-                    return rest[0], (Given(self.slots[at].pci, profiles[0], got[1]), *rest[1])
+                    return rest[0], (GivenVgpu(self.slots[at].pci, profiles[0], got[1]), *rest[1])
                 refused.add(alike)  # GPUs that are alike would have to refuse as well
         return None
 
@@ -73,7 +73,7 @@ class Host:
         """Return the GPUs that ever take a profile, in the order in which vSphere tries them."""
         if profile not in self._able:
             takes = [s.kind.takes(profile) for s in self.slots]
-            in_place = self.mixed or any(isinstance(t, Profile | Share) for t in takes)
+            in_place = self.mixed or any(isinstance(t, Profile | InstanceShare) for t in takes)
             self._able[profile] = [at for at, t in enumerate(takes) if t is not None], in_place
         able, in_place = self._able[profile]
         sign = 1 if self.policy == "performance" else -1
@@ -89,7 +89,7 @@ class Host:
             states, spread[vm] = got
         return spread
 
-    def parts(self, vms: Vms) -> Iterator[tuple[Host, Vms]]:
+    def parts(self, vms: Vms) -> Iterator[tuple[HostGpus, Vms]]:
         """Yield GPUs and VMs that have to do with each other: boards and modes that share no VM go their own ways."""
         able = [
             [at for at, s in enumerate(self.slots) if any(map(s.kind.takes, profiles))] for profiles in vms.values()

@@ -25,19 +25,19 @@ class VmClass:
 
 
 @dataclass(frozen=True)
-class Item:
+class DemandItem:
     """vGPUs of one profile, on any GPU of these hosts."""
 
     profile: str
     hosts: frozenset[str]
 
 
-def items_of(classes: Iterable[VmClass]) -> dict[Item, int]:
+def items_of(classes: Iterable[VmClass]) -> dict[DemandItem, int]:
     """Return how many vGPUs VMs need, as if the vGPUs of a VM could come from several hosts."""
-    wanted: Counter[Item] = Counter()
+    wanted: Counter[DemandItem] = Counter()
     for each in classes:
         for profile, times in Counter(each.profiles).items():
-            wanted[Item(profile, each.hosts)] += times * len(each.vms)
+            wanted[DemandItem(profile, each.hosts)] += times * len(each.vms)
     return dict(wanted)
 
 

@@ -47,7 +47,7 @@ _Rows = defaultdict[tuple[str, str], _Terms]
 """The demand on GPUs in one situation: (place, profile) -> the columns that take and those that give."""
 
 
-class Gpu(NamedTuple):
+class FreshGpu(NamedTuple):
     """A GPU in a state that it is not in yet."""
 
     host: str
@@ -61,7 +61,7 @@ class Fill:
     """GPUs of one place that are alike, and the columns that count how many get each combination of vGPUs."""
 
     place: str
-    slots: tuple[GpuSlot | Gpu, ...]
+    slots: tuple[GpuSlot | FreshGpu, ...]
     names: tuple[str, ...]
     columns: Mapping[int, Vector]
 
@@ -100,7 +100,9 @@ class Programme:
     `certain` becomes false once the solver gave up: then "none" proves nothing any more.
     """
 
-    def __init__(self, classes: Sequence[VmClass], slots: Iterable[GpuSlot | Gpu], *, pooled: bool = False) -> None:
+    def __init__(
+        self, classes: Sequence[VmClass], slots: Iterable[GpuSlot | FreshGpu], *, pooled: bool = False
+    ) -> None:
         import highspy
 
         self.lib: Any = highspy
@@ -108,7 +110,7 @@ class Programme:
         for option, value in {**OPTIONS, "time_limit": MAX_SECONDS, "mip_max_nodes": MAX_NODES}.items():
             self.model.setOptionValue(option, value)
         self.classes = tuple(classes)
-        self.slots: dict[str, list[GpuSlot | Gpu]] = defaultdict(list)
+        self.slots: dict[str, list[GpuSlot | FreshGpu]] = defaultdict(list)
         gpus = tuple(slots)
         place = _pools(self.classes, gpus) if pooled else {s.host: s.host for s in gpus}
         for slot in gpus:
@@ -205,7 +207,7 @@ class Programme:
         columns = [column for column, _ in terms]
         self.model.addRow(least, most, len(terms), columns, [float(n) for _, n in terms])
 
-    def _gpus(self, rows: _Rows, slots: Mapping[str, Sequence[GpuSlot | Gpu]]) -> list[Fill]:
+    def _gpus(self, rows: _Rows, slots: Mapping[str, Sequence[GpuSlot | FreshGpu]]) -> list[Fill]:
         """Add what the GPUs give: every one of them at most one of its full combinations."""
         fills = []
         wanted: dict[str, list[str]] = defaultdict(list)
@@ -293,15 +295,15 @@ class Programme:
         return Solved(dict(counts), fills, loads)
 
 
-def alike(slots: Iterable[GpuSlot | Gpu]) -> dict[tuple[GpuKind, State], list[GpuSlot | Gpu]]:
+def alike(slots: Iterable[GpuSlot | FreshGpu]) -> dict[tuple[GpuKind, State], list[GpuSlot | FreshGpu]]:
     """Return GPUs by what decides what they take."""
-    found: dict[tuple[GpuKind, State], list[GpuSlot | Gpu]] = defaultdict(list)
+    found: dict[tuple[GpuKind, State], list[GpuSlot | FreshGpu]] = defaultdict(list)
     for slot in slots:
         found[slot.kind, slot.state].append(slot)
     return found
 
 
-def _pools(classes: Iterable[VmClass], slots: Iterable[GpuSlot | Gpu]) -> dict[str, str]:
+def _pools(classes: Iterable[VmClass], slots: Iterable[GpuSlot | FreshGpu]) -> dict[str, str]:
     """Return host -> the host that stands for all on which the same VMs may run."""
     sets = tuple(dict.fromkeys(c.hosts for c in classes))
     first: dict[tuple[bool, ...], str] = {}

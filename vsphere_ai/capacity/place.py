@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vsphere_ai.capacity.assign import EXACT_GPUS, Remainder, assign
 from vsphere_ai.capacity.first_fit import FirstFit, size
-from vsphere_ai.capacity.host import Given, Spread
+from vsphere_ai.capacity.host import GivenVgpu, Spread
 from vsphere_ai.capacity.items import Division, components
 from vsphere_ai.capacity.power_on_order import Budget, Orders, find_order
 from vsphere_ai.capacity.verdict import NO_ORDER, Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, concluded, room
@@ -89,7 +89,7 @@ def realised(
     With `orders`, what is known of hosts is used where the short search for an order fails.
     """
     profiles = {d.name: tuple(sorted(d.profiles)) for d in demands}
-    assignment: dict[str, tuple[str, tuple[Given, ...]]] = {n: ("", ()) for n, p in profiles.items() if not p}
+    assignment: dict[str, tuple[str, tuple[GivenVgpu, ...]]] = {n: ("", ()) for n, p in profiles.items() if not p}
     no_order: list[str] = []
     for name, host in farm.machines.items():
         given = {s.pci: sorted(division.get((name, s.pci), ()), key=_largest_first) for s in host.slots}
@@ -107,10 +107,10 @@ def realised(
 
 
 def _as_divided(given: Mapping[str, Iterable[tuple[str, str]]]) -> Spread:
-    spread: dict[str, tuple[Given, ...]] = {}
+    spread: dict[str, tuple[GivenVgpu, ...]] = {}
     for pci, vgpus in given.items():
         for vm, profile in vgpus:
-            spread[vm] = tuple(sorted((*spread.get(vm, ()), Given(pci, profile)), key=lambda g: (g.profile, g.gpu)))
+            spread[vm] = tuple(sorted((*spread.get(vm, ()), GivenVgpu(pci, profile)), key=lambda g: (g.profile, g.gpu)))
     return spread
 
 

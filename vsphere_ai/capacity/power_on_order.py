@@ -9,9 +9,9 @@ from functools import lru_cache
 from itertools import chain, permutations
 from typing import NamedTuple
 
-from vsphere_ai.capacity.host import Host, Places, Spread, Vms, likeness
+from vsphere_ai.capacity.host import HostGpus, Places, Spread, Vms, likeness
 from vsphere_ai.capacity.items import VmClass
-from vsphere_ai.capacity.milp import Gpu, Programme
+from vsphere_ai.capacity.milp import FreshGpu, Programme
 from vsphere_ai.gpu.vgpus.slot import GpuKind, State, TimeSlicedState, Vector
 
 ORDER_STEPS = 2_000
@@ -39,7 +39,7 @@ class Budget:
         return self.steps >= 0
 
 
-def find_order(host: Host, vms: Vms, division: Division, budget: Budget) -> Spread | None:
+def find_order(host: HostGpus, vms: Vms, division: Division, budget: Budget) -> Spread | None:
     """Return how all VMs power on in some order; None when none was found.
 
     Promising orders come first, then all of them while the budget lasts: `budget.steps` below zero afterwards means
@@ -54,7 +54,7 @@ def find_order(host: Host, vms: Vms, division: Division, budget: Budget) -> Spre
     return spread
 
 
-def _find_part(host: Host, vms: Vms, division: Division, budget: Budget) -> Spread | None:
+def _find_part(host: HostGpus, vms: Vms, division: Division, budget: Budget) -> Spread | None:
     own = [[vm for vm in division.get(s.pci, ()) if vm in vms] for s in host.slots]
     for order in _promising(host, vms, own):
         spread = host.run(order, vms)
@@ -66,7 +66,7 @@ def _find_part(host: Host, vms: Vms, division: Division, budget: Budget) -> Spre
     return next(ends, None)
 
 
-def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+def _promising(host: HostGpus, vms: Vms, division: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     several = [v for v in vms if len(vms[v]) > 1]
     # an empty time-sliced GPU belongs to the size that comes first: one VM for each of them, then all others
     empty = [gpu[0] for gpu, s in zip(division, host.states, strict=True) if gpu and s == TimeSlicedState()]
@@ -85,7 +85,7 @@ def _every_way(profiles: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(permutations(profiles)))
 
 
-class Situation(NamedTuple):
+class GpuSituation(NamedTuple):
     """What the GPUs of a host have come to, how many VMs of each kind are left, and those that are on."""
 
     states: tuple[State, ...]
@@ -94,8 +94,8 @@ class Situation(NamedTuple):
 
 
 def situations(
-    host: Host, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False
-) -> Iterator[Situation]:
+    host: HostGpus, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False
+) -> Iterator[GpuSituation]:
     """Yield what a host comes to as VMs power on, each situation once; incomplete once the budget is spent.
 
     VMs with the same profiles are interchangeable. With `reorder` the vGPUs of a VM come in any order. With `prune`
@@ -103,16 +103,16 @@ def situations(
     """
     every = Counter(vms.values())
     kinds = sorted(every, key=lambda k: -len(k))  # those that are hardest to place come first
-    todo: list[Iterator[Situation]] = [iter([Situation(host.states, tuple(every[k] for k in kinds))])]
+    todo: list[Iterator[GpuSituation]] = [iter([GpuSituation(host.states, tuple(every[k] for k in kinds))])]
     seen: set[tuple[object, ...]] = set()
 
-    def after(now: Situation) -> Iterator[Situation]:
+    def after(now: GpuSituation) -> Iterator[GpuSituation]:
         for at, profiles in enumerate(kinds):
             for way in (_every_way(profiles) if reorder else (profiles,)) if now.left[at] else ():
                 got = host.power_on(way, now.states)
                 if got is not None:
                     left = (*now.left[:at], now.left[at] - 1, *now.left[at + 1 :])
-                    yield Situation(got[0], left, (*now.done, (profiles, got[1])))
+                    yield GpuSituation(got[0], left, (*now.done, (profiles, got[1])))
 
     while todo:
         now = next(todo[-1], None)
@@ -127,7 +127,9 @@ def situations(
                 todo.append(after(now))
 
 
-def every_end(host: Host, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False) -> Iterator[Spread]:
+def every_end(
+    host: HostGpus, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False
+) -> Iterator[Spread]:
     """Yield how all VMs power on, once for each way the GPUs can end up; see `situations`."""
     for now in situations(host, vms, budget, reorder=reorder, prune=prune):
         if not any(now.left):
@@ -135,7 +137,7 @@ def every_end(host: Host, vms: Vms, budget: Budget, *, reorder: bool = True, pru
             yield {next(waiting[profiles]): places for profiles, places in now.done}
 
 
-def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
+def some_order_fails(host: HostGpus, vms: Vms, budget: Budget) -> bool:
     """Return whether there is an order in which not all VMs power on; only what the budget finds is known."""
     every = Counter(vms.values())
     return any(
@@ -148,7 +150,7 @@ def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
 class Orders:
     """Answers to the question whether VMs power on on a host in some order; asked once for hosts that are alike."""
 
-    def __init__(self, hosts: Mapping[str, Host]) -> None:
+    def __init__(self, hosts: Mapping[str, HostGpus]) -> None:
         self.hosts, self.left = hosts, ALL_STEPS
         self.like = {name: (likeness(host.slots), host.policy) for name, host in hosts.items()}
         self.known: dict[Hashable, tuple[_Order | None, bool]] = {}
@@ -182,7 +184,7 @@ class Orders:
         return self.known[key]
 
 
-def _lasting(host: Host, vms: Load, restarts: Sequence[Load], budget: Budget) -> Spread | None:
+def _lasting(host: HostGpus, vms: Load, restarts: Sequence[Load], budget: Budget) -> Spread | None:
     """Return how VMs, by number, power on so that each of `restarts` could follow them."""
     if not restarts:
         return find_order(host, _numbered(vms), {}, budget)
@@ -202,7 +204,7 @@ def _by_profiles(vms: Vms) -> dict[tuple[str, ...], Iterator[str]]:
     return {profiles: iter([vm for vm in vms if vms[vm] == profiles]) for profiles in vms.values()}
 
 
-def _has_room(host: Host, states: Sequence[State], left: Iterable[tuple[tuple[str, ...], int]]) -> bool:
+def _has_room(host: HostGpus, states: Sequence[State], left: Iterable[tuple[tuple[str, ...], int]]) -> bool:
     """Return False where the GPUs, order aside, certainly lack room for so many VMs of each kind."""
     wanted = Counter[str]()
     for kind, count in left:
@@ -216,7 +218,7 @@ def _has_room(host: Host, states: Sequence[State], left: Iterable[tuple[tuple[st
 @lru_cache(maxsize=1 << 14)
 def _room(gpus: tuple[tuple[tuple[GpuKind, State], int], ...], names: tuple[str, ...], wanted: Vector) -> bool:
     """Return False where it is proved that the GPUs lack room for so many vGPUs of each profile."""
-    slots = [Gpu("", "", kind, state) for (kind, state), count in gpus for _ in range(count)]
+    slots = [FreshGpu("", "", kind, state) for (kind, state), count in gpus for _ in range(count)]
     here = frozenset({""})
     classes = [VmClass((n,), here, ("",) * count) for n, count in zip(names, wanted, strict=True) if count]
     programme = Programme(classes, slots)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations as subsets
 
-from vsphere_ai.capacity.items import Item
+from vsphere_ai.capacity.items import DemandItem
 from vsphere_ai.gpu.vgpus.combinations import full_combinations
 from vsphere_ai.gpu.vgpus.slot import GpuKind, GpuSlot, State
 
@@ -19,17 +19,17 @@ MAX_ITEMS, MAX_GPUS = 6, 150
 class Shortage:
     """Items of which `wanted` vGPUs are to power on where the GPUs hold at most `room` of them."""
 
-    items: tuple[Item, ...]
+    items: tuple[DemandItem, ...]
     wanted: int
     room: int
 
 
-def shortage(wanted: Mapping[Item, int], slots: Sequence[GpuSlot]) -> Shortage | None:
+def shortage(wanted: Mapping[DemandItem, int], slots: Sequence[GpuSlot]) -> Shortage | None:
     """Return the fewest items of which there are more than the GPUs hold together; None when every count fits.
 
     None is no proof that they fit: combinations of several items may still exclude each other.
     """
-    accepted: dict[tuple[str, GpuKind], tuple[Item, ...]] = {}
+    accepted: dict[tuple[str, GpuKind], tuple[DemandItem, ...]] = {}
     for host, kind in {(s.host, s.kind) for s in slots}:
         accepted[host, kind] = tuple(i for i in wanted if host in i.hosts and kind.takes(i.profile))
     gpus = Counter((s.kind, s.state, accepted[s.host, s.kind]) for s in slots)
@@ -43,7 +43,7 @@ def shortage(wanted: Mapping[Item, int], slots: Sequence[GpuSlot]) -> Shortage |
     return None
 
 
-def _holds(kind: GpuKind, state: State, items: Sequence[Item], chosen: Sequence[Item]) -> int:
+def _holds(kind: GpuKind, state: State, items: Sequence[DemandItem], chosen: Sequence[DemandItem]) -> int:
     """Return how many vGPUs of the chosen items one GPU holds at most."""
     counted = {i.profile for i in items if i in chosen}
     if not counted:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from vsphere_ai.capacity.host import Given, Host, Policy
+from vsphere_ai.capacity.host import GivenVgpu, HostGpus, Policy
 from vsphere_ai.gpu.vgpus.mixed_sizes import MixedState, surely_fits
-from vsphere_ai.gpu.vgpus.slot import GpuSlot, Running, most
+from vsphere_ai.gpu.vgpus.slot import GpuSlot, StayingVgpu, most
 from vsphere_ai.gpu.vgpus.vgpu import VgpuProfile
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
-Assignment = Mapping[str, tuple[str, tuple[Given, ...]]]
+Assignment = Mapping[str, tuple[str, tuple[GivenVgpu, ...]]]
 """VM -> (host, its vGPUs in the order in which they are attached), in an order in which the VMs power on."""
 
 
@@ -121,9 +121,9 @@ class GpuHosts:
         return hosts
 
     @cached_property
-    def machines(self) -> dict[str, Host]:
+    def machines(self) -> dict[str, HostGpus]:
         """The hosts as they place vGPUs, by name."""
-        return {name: Host(slots, self.policies.get(name, "performance")) for name, slots in self.hosts.items()}
+        return {name: HostGpus(slots, self.policies.get(name, "performance")) for name, slots in self.hosts.items()}
 
 
 def room(slots: Iterable[GpuSlot], profiles: Iterable[str]) -> dict[str, int]:
@@ -134,10 +134,10 @@ def room(slots: Iterable[GpuSlot], profiles: Iterable[str]) -> dict[str, int]:
 
 def occupied(farm: GpuHosts, answer: Answer) -> GpuHosts:
     """Return the estate as it is when VMs run where an answer assigns them."""
-    more: dict[tuple[str, str], list[Running]] = defaultdict(list)
+    more: dict[tuple[str, str], list[StayingVgpu]] = defaultdict(list)
     for vm, (host, places) in answer.assignment.items():
         for place in places:
-            more[host, place.gpu].append(Running(vm, place.profile, place.start))
+            more[host, place.gpu].append(StayingVgpu(vm, place.profile, place.start))
     slots = (replace(s, running=(*s.running, *more.get((s.host, s.pci), ()))) for s in farm.slots)
     return replace(farm, slots=tuple(slots))
 

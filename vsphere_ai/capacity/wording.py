@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vsphere_ai.capacity.assign import Remainder
-from vsphere_ai.capacity.items import Item, items_of
+from vsphere_ai.capacity.items import DemandItem, items_of
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, parse, renamed
 
@@ -33,7 +33,7 @@ def sentence(remainder: Remainder, slots: Sequence[GpuSlot]) -> str:
     return f"no place was found {where} for {count} of {total} vGPUs ({listing}); there may be one"
 
 
-def _nowhere(item: Item, slots: Sequence[GpuSlot]) -> str:
+def _nowhere(item: DemandItem, slots: Sequence[GpuSlot]) -> str:
     """Say why no GPU ever takes a profile."""
     here = [s for s in slots if s.host in item.hosts]
     hosts = listed(sorted(item.hosts)) or "no host"
@@ -52,13 +52,13 @@ def _nowhere(item: Item, slots: Sequence[GpuSlot]) -> str:
     return f"no GPU of {hosts} offers {item.profile} ({boards}){f'; it is called {right} there' if right else ''}"
 
 
-def _where(items: Iterable[Item], slots: Sequence[GpuSlot]) -> str:
+def _where(items: Iterable[DemandItem], slots: Sequence[GpuSlot]) -> str:
     wanted = tuple(items)
     able = [s for s in slots if any(s.host in i.hosts and s.kind.takes(i.profile) for i in wanted)]
     return f"on the {len(able)} GPU{'s' if len(able) != 1 else ''} of {listed(sorted({s.host for s in able}))}"
 
 
-def _names(items: Iterable[Item]) -> str:
+def _names(items: Iterable[DemandItem]) -> str:
     return " and ".join(dict.fromkeys(i.profile for i in items))
 
 

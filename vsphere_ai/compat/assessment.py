@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from vsphere_ai.compat import pillars as folder
 from vsphere_ai.compat.pillars import attested
-from vsphere_ai.compat.pillars.base import Farm, PillarRule, trains
+from vsphere_ai.compat.pillars.base import AssessedFarm, PillarRule, trains
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model.records.assessment import PILLARS, WORST, Assessed, Records
 from vsphere_ai.model.view import View
@@ -34,7 +34,7 @@ def properties() -> Mapping[str, tuple[str, ...]]:
     return {kind: tuple(sorted(paths)) for kind, paths in sorted(union.items())}
 
 
-def farm_of(view: View, records: Records, on: frozenset[str], chosen: frozenset[str] | None = None) -> Farm:
+def farm_of(view: View, records: Records, on: frozenset[str], chosen: frozenset[str] | None = None) -> AssessedFarm:
     """Return what is assessed: hosts with GPUs and VMs that train, of those `chosen` (references); None: of all.
 
     `on` are the VMs (references) that run, or will.
@@ -42,7 +42,7 @@ def farm_of(view: View, records: Records, on: frozenset[str], chosen: frozenset[
     estate = view.estate
     hosts = (h for h in estate.hosts if found_gpus(estate[h.ref].get("hardware.pciDevice") or ()))
     vms = (v for v in estate.vms if trains(estate[v.ref]) or view.planned_kinds(v.ref))
-    return Farm(
+    return AssessedFarm(
         view,
         tuple(h for h in hosts if chosen is None or h.ref in chosen),
         tuple(v for v in vms if chosen is None or v.ref in chosen),
@@ -51,7 +51,7 @@ def farm_of(view: View, records: Records, on: frozenset[str], chosen: frozenset[
     )
 
 
-def assess(farm: Farm) -> tuple[Assessed, ...]:
+def assess(farm: AssessedFarm) -> tuple[Assessed, ...]:
     """Return what every rule finds, by pillar and rule, the worst first; a rule without an object says so."""
     found: list[Assessed] = []
     for rule in rules():

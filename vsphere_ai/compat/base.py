@@ -23,13 +23,13 @@ Evidence = tuple[str, Any]
 
 Meanings = Mapping[Verdict, str]
 Paths = Mapping[str, tuple[str, ...]]
-Judge = Callable[["Case"], Finding | Iterable[Finding] | None]
+Judge = Callable[["RuleCase"], Finding | Iterable[Finding] | None]
 TYPES = {"vcenter": "ServiceInstance", "host": "HostSystem", "vm": "VirtualMachine"}
 
 LONGEST_VALUE = 100
 
 
-class Seen(NamedTuple):
+class SeenValue(NamedTuple):
     """Evidence that was read of the target: the path and its value."""
 
     path: str
@@ -45,7 +45,7 @@ class Unreadable(Exception):
         self.reason = reason
 
 
-class Planned(NamedTuple):
+class PlannedValue(NamedTuple):
     """What a plan makes of a property, and the kind and the field that say so."""
 
     kind: str
@@ -59,7 +59,7 @@ class Planned(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule:
+class CompatRule:
     """One compatibility rule; as a decorator it takes the function that judges a target.
 
     The function's docstring is the paragraph of the rule in the documentation, `verdicts` its table there.
@@ -84,9 +84,9 @@ class Rule:
     about_state: bool = False
     """It also holds for VMs that a plan does not change and powers off and on, or moves, because of their host."""
     judge: Judge = lambda case: None
-    """What finds; reading with `Case.need` makes a missing property an unknown verdict."""
+    """What finds; reading with `RuleCase.need` makes a missing property an unknown verdict."""
 
-    def __call__(self, judge: Judge) -> Rule:
+    def __call__(self, judge: Judge) -> CompatRule:
         """Return the rule with the function that judges."""
         return replace(self, judge=judge)
 
@@ -104,7 +104,7 @@ class Rule:
 
     def check(self, target: Target | None, view: View, use: Use = "") -> Iterator[Finding]:
         """Yield what the rule finds on a target; a property that cannot be read becomes one unknown finding."""
-        case = Case(self, target, view, use)
+        case = RuleCase(self, target, view, use)
         try:
             found = self.judge(case)
             yield from (found,) if isinstance(found, Finding) else found or ()
@@ -117,17 +117,17 @@ class Rule:
 
 
 vcenter_rule, host_rule, vm_rule = (
-    partial(Rule, target="vcenter"),
-    partial(Rule, target="host"),
-    partial(Rule, target="vm"),
+    partial(CompatRule, target="vcenter"),
+    partial(CompatRule, target="host"),
+    partial(CompatRule, target="vm"),
 )
 
 
 @dataclass(frozen=True)
-class Case:
+class RuleCase:
     """One rule before one target: reads the target's properties and words the finding."""
 
-    rule: Rule
+    rule: CompatRule
     target: Target | None
     view: View
     use: Use = ""
@@ -142,19 +142,19 @@ class Case:
         """What was read of the target, as this plan makes it."""
         return self.view.facts(self.ref)
 
-    def read(self, *paths: str) -> Seen:
+    def read(self, *paths: str) -> SeenValue:
         """Return the first of several equivalent paths that has a value, with it; raise `Unreadable` if none has."""
         facts = self.view.estate.get(self.ref)
         for path in paths:
             if facts is not None and facts.get(path) is not None:
-                return Seen(path, facts.get(path))
+                return SeenValue(path, facts.get(path))
         raise Unreadable(paths[0], why_absent(facts, paths[0]))
 
     def need(self, path: str) -> Any:
         """Return the value of a path, or raise `Unreadable`."""
         return self.read(path).value
 
-    def planned(self, path: str) -> Planned | None:
+    def planned(self, path: str) -> PlannedValue | None:
         """Return what this plan makes of a property of the target; None when no kind that it changes decides it."""
         return planned_value(self.view, self.ref, path)
 
@@ -207,13 +207,13 @@ class Case:
         return Finding(self.target, self.rule.id, verdict, message, help, seen, self.rule.source, refuses)
 
 
-def planned_value(view: View, ref: str, path: str) -> Planned | None:
+def planned_value(view: View, ref: str, path: str) -> PlannedValue | None:
     """Return what a plan makes of a property of an object; None when no kind that it changes there decides it."""
     for kind in sorted(view.planned_kinds(ref)):
         field = kinds()[kind].traits.decides.get(path)
         value = getattr(view.state(ref, kind), field) if field else None
         if field and value is not None:
-            return Planned(kind, field, value)
+            return PlannedValue(kind, field, value)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vsphere_ai.compat.pillars.base import Farm
+from vsphere_ai.compat.pillars.base import AssessedFarm
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.gpu.devices import found_gpus, is_vgpu
 from vsphere_ai.gpu.smi import live
@@ -26,7 +26,7 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 """Property paths that are read, by managed type."""
 
 
-def certified_facts(farm: Farm, nodes: Iterable[Node]) -> dict[str, dict[str, str]]:
+def certified_facts(farm: AssessedFarm, nodes: Iterable[Node]) -> dict[str, dict[str, str]]:
     """Return part -> fact -> value: of every VM of the set, of the hosts they run on, and of the GPUs there.
 
     Parts are ``vm:NAME``, ``host:NAME`` and ``gpu:HOST/PCI``. What cannot be read is no fact: it is another one, and

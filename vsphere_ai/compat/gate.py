@@ -9,8 +9,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
-from vsphere_ai.compat.base import Rule, Use
-from vsphere_ai.compat.vm_groups import Kinds, VmGroup, asked_hosts, kept_hosts, vm_groups
+from vsphere_ai.compat.base import CompatRule, Use
+from vsphere_ai.compat.vm_groups import Kinds, KindsOfVms, asked_hosts, kept_hosts, vm_groups
 from vsphere_ai.model.facts import MALFORMED, UNTYPED
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target, TargetKind
@@ -28,10 +28,10 @@ SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    """Return every rule: a `Rule` in a module of the folder `rules` is one; nothing else has to be edited."""
+def rules() -> tuple[CompatRule, ...]:
+    """Return every rule: a `CompatRule` in a module of the folder `rules` is one; nothing else has to be edited."""
     loaded = (import_module(f"{folder.__name__}.{module.name}") for module in iter_modules(folder.__path__))
-    found = (value for module in loaded for value in vars(module).values() if isinstance(value, Rule))
+    found = (value for module in loaded for value in vars(module).values() if isinstance(value, CompatRule))
     return tuple(sorted(found, key=lambda r: (ORDER.index(r.target), r.id)))
 
 
@@ -118,11 +118,11 @@ def examine_all(view: View) -> tuple[Finding, ...]:
 @dataclass(frozen=True)
 class _Visit:
     host: Target
-    rules: tuple[Rule, ...]
+    rules: tuple[CompatRule, ...]
 
 
 @cache
-def _of(target: str, kinds: Kinds) -> tuple[Rule, ...]:
+def _of(target: str, kinds: Kinds) -> tuple[CompatRule, ...]:
     return tuple(r for r in rules() if r.target == target and r.concerns(kinds))
 
 
@@ -131,7 +131,7 @@ def _concerned(view: View, target: Target, names: Kinds) -> Kinds:
     return frozenset().union(*(known.get(name, {name}) for name in names))
 
 
-def _host_visits(groups: Iterable[VmGroup], wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
+def _host_visits(groups: Iterable[KindsOfVms], wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
     asked = asked_hosts(groups, {t: k for t, k in wanted.items() if t.kind == "host"})
     return tuple(_Visit(host, _of("host", asked[host])) for host in sorted(asked))
 

@@ -14,7 +14,7 @@ SPREAD = 5
 
 
 @dataclass(frozen=True)
-class Branch:
+class DriverBranch:
     """A release branch: driver number (535), vGPU software release (16), long-term support or not."""
 
     driver: int
@@ -26,27 +26,27 @@ class Branch:
 
 
 BRANCHES = (
-    Branch(450, 11, long_term=True),
-    Branch(460, 12),
-    Branch(470, 13, long_term=True),
-    Branch(510, 14),
-    Branch(525, 15),
-    Branch(535, 16, long_term=True),
-    Branch(550, 17),
-    Branch(570, 18),
-    Branch(580, 19, long_term=True),
-    Branch(595, 20),
+    DriverBranch(450, 11, long_term=True),
+    DriverBranch(460, 12),
+    DriverBranch(470, 13, long_term=True),
+    DriverBranch(510, 14),
+    DriverBranch(525, 15),
+    DriverBranch(535, 16, long_term=True),
+    DriverBranch(550, 17),
+    DriverBranch(570, 18),
+    DriverBranch(580, 19, long_term=True),
+    DriverBranch(595, 20),
 )
 
 
-def branch_of(driver: str) -> Branch | None:
+def branch_of(driver: str) -> DriverBranch | None:
     """Return the branch of a driver version such as ``535.54.03`` or ``527.15``; None for one of no vGPU release."""
     major = driver.partition(".")[0]
     number = int(major) if major.isascii() and major.isdigit() else 0
     return next((b for b in BRANCHES if b.driver <= number < b.driver + SPREAD), None)
 
 
-def works_with(host: Branch, guest: Branch) -> str:
+def works_with(host: DriverBranch, guest: DriverBranch) -> str:
     """Return why a guest driver works with a host's vGPU manager; empty when that combination is not supported."""
     if guest == host:
         return "the same branch as the host's"

@@ -30,7 +30,7 @@ _SAID = 300
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramCall:
     """How a program is run: its arguments, the folder, variables of its own, and the seconds that it may take."""
 
     argv: tuple[str, ...]
@@ -44,7 +44,7 @@ class Program:
         return f"the program {safe(self.argv[0])}"
 
 
-def ask(program: Program, request: Mapping[str, object]) -> object:
+def ask(program: ProgramCall, request: Mapping[str, object]) -> object:
     """Return the JSON that a program answers a request with.
 
     `StepFailed` when it cannot be run, fails, or answers no JSON; `OutcomeUnknown` when it does not end in time,
@@ -64,7 +64,7 @@ def ask(program: Program, request: Mapping[str, object]) -> object:
     )
 
 
-def _answer(program: Program, text: bytes) -> object:
+def _answer(program: ProgramCall, text: bytes) -> object:
     try:
         status, out, err = _run(program, text)
     except OSError as error:
@@ -79,7 +79,7 @@ def _answer(program: Program, text: bytes) -> object:
         raise _failed(f"{program.name} answered no JSON{_last(err)}") from None
 
 
-def _run(program: Program, text: bytes) -> tuple[int, bytes, bytes]:
+def _run(program: ProgramCall, text: bytes) -> tuple[int, bytes, bytes]:
     given = child_environment.inherited()
     own = {name: given[name] for name in (*_PASSED, *_PROXIES) if name in given}
     process = subprocess.Popen(  # noqa: S603 - no shell: the operator's own inventory names the program

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from vsphere_ai.connect import service
-from vsphere_ai.connect.secure_shell.esxi import Ssh
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshRefused
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshRefused
 from vsphere_ai.connect.secure_shell.ssh_pool import side_by_side
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe
 
-Shells = Callable[[Target], Ssh]
+Shells = Callable[[Target], EsxiSsh]
 """Makes the (still closed) connection to a host's shell."""
 _T = TypeVar("_T")
-Answers = Mapping[str, Output | ProbeFailure]
+Answers = Mapping[str, CommandOutput | ProbeFailure]
 _NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
 _PAUSES = (0.5, 2.0)
 """Seconds before a command whose connection broke is asked again."""
@@ -59,7 +59,7 @@ class Prober:
         names: dict[tuple[str, ...], list[str]] = {}
         for probe in (one for each in probes for one in _of(each, host)):
             names.setdefault(probe.argv, []).append(probe.name)
-        answers: dict[str, Output | ProbeFailure] = {}
+        answers: dict[str, CommandOutput | ProbeFailure] = {}
         if not names:  # nothing to ask is no reason to start a service
             return answers
         failure = self._obstacle(host)
@@ -80,7 +80,10 @@ class Prober:
         return service.obstacle(host, user, may_start=self.may_start)
 
     def _run(
-        self, host: Facts, names: Mapping[tuple[str, ...], Iterable[str]], answers: dict[str, Output | ProbeFailure]
+        self,
+        host: Facts,
+        names: Mapping[tuple[str, ...], Iterable[str]],
+        answers: dict[str, CommandOutput | ProbeFailure],
     ) -> ProbeFailure | None:
         try:
             shell = self.shells(Target("host", host.name, host.ref))
@@ -103,12 +106,12 @@ class Prober:
             return ProbeFailure("ssh.unreachable", error.message, error.remedy)
         return None
 
-    def _asked(self, shell: Ssh, argv: tuple[str, ...]) -> Output:
+    def _asked(self, shell: EsxiSsh, argv: tuple[str, ...]) -> CommandOutput:
         """Run a command that only reads; once more on a new connection, and again, when the connection breaks."""
         for pause in _PAUSES:
             try:
                 return shell.run(argv, self.deadline_s)
-            except Broken:
+            except ConnectionBroken:
                 time.sleep(pause)
         return shell.run(argv, self.deadline_s)
 
@@ -124,7 +127,7 @@ def _of(probe: Probe, host: Facts) -> Iterator[Probe]:
             yield Probe(f"{probe.name}:{name}", (*probe.argv, name))
 
 
-def _open(shell: Ssh, patience_s: float) -> None:
+def _open(shell: EsxiSsh, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     while True:
         try:

@@ -10,23 +10,23 @@ from typing import Self
 
 from vsphere_ai.connect.soap import planned_refs, reading, tag_service
 from vsphere_ai.connect.soap.live_reads import LiveReads
-from vsphere_ai.connect.soap.outage import Limits
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.outage import WaitLimits
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.soap.shared_reads import SharedReads
 from vsphere_ai.connect.soap.stub import part
 from vsphere_ai.connect.soap.task_monitor import Progress, TaskMonitor
 from vsphere_ai.connect.soap.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.wire import plain
-from vsphere_ai.connect.wire.privilege_answers import METHOD, Held, held_of
-from vsphere_ai.connect.wire.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
+from vsphere_ai.connect.wire.privilege_answers import METHOD, MissingOnObject, held_of
+from vsphere_ai.connect.wire.vmomi import EntityPrivileges, Method, Parameter, RemoteObject, VmomiSupport
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.plain import Plain, PlainObject
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
-DEFAULTS = Limits()
+DEFAULTS = WaitLimits()
 _READS = ("query", "fetch", "retrieve", "find", "has", "check", "current", "clusterentermaintenancemode")
 """How the names of methods begin that change nothing, so that they may be repeated."""
 _MANAGERS = "configManager"
@@ -40,13 +40,13 @@ class VCenter:
     answer is OutcomeUnknown. Refusals are Denied (rights, certificate), Conflict, or VimFault with the fault's detail.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SoapSession) -> None:
         self._session, self._watcher = session, TaskWatcher(session)
         self._shared = SharedReads(lambda refs, paths: reading.read_objects(session, refs, paths))
         self._live: LiveReads | None = None
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
-        self._known = planned_refs.Known(session)
+        self._known = planned_refs.KnownRefs(session)
         about = session.content.about
         self.about = About(
             name=str(about.name),
@@ -63,7 +63,7 @@ class VCenter:
         cls,
         endpoint: Endpoint,
         *,
-        limits: Limits | None = None,
+        limits: WaitLimits | None = None,
         minimum: str = MINIMUM,
         operation: str = "",
         notify: Callable[[str], None] | None = None,
@@ -73,7 +73,7 @@ class VCenter:
         `operation` is sent along with every request, so that vCenter's log shows which run it belongs to. `notify` gets
         a line every few seconds while vCenter does not answer.
         """
-        session = Session(endpoint, limits or DEFAULTS, minimum)
+        session = SoapSession(endpoint, limits or DEFAULTS, minimum)
         session.stub.run = operation
         session.outage.notify = notify or session.outage.notify
         return cls(session)
@@ -194,15 +194,15 @@ class VCenter:
         target, session = plain.to_object(manager), self._session
         asked = {self._known.real(ref): ref for ref in refs}
 
-        def ask() -> Sequence[Held | EntityPrivileges] | None:
+        def ask() -> Sequence[MissingOnObject | EntityPrivileges] | None:
             entities = [plain.to_object(real) for real in asked]
             # the key belongs to the session, which may be another one when this is repeated
-            answers: Sequence[Held | EntityPrivileges] | None = session.invoke(
+            answers: Sequence[MissingOnObject | EntityPrivileges] | None = session.invoke(
                 target, METHOD, entities, session.key, list(privileges)
             )
             return answers
 
-        held = (each if isinstance(each, Held) else held_of(each) for each in session.reading(ask) or ())
+        held = (each if isinstance(each, MissingOnObject) else held_of(each) for each in session.reading(ask) or ())
         return {asked.get(each.ref, each.ref): each.lacking for each in held if each.lacking}
 
     def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
@@ -242,7 +242,7 @@ class VCenter:
         subject = "" if method == "Destroy_Task" else self._known.real(ref)
         TaskMonitor(self._session, self._watcher, task, f"{method} on {ref}").wait(subject, timeout, progress)
 
-    def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:
+    def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[RemoteObject, list[object]]:
         target = plain.to_object(ref)
         try:
             info: Method = VmomiSupport.GetWsdlMethod(plain.NAMESPACE, method).info

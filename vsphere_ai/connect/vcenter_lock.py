@@ -40,7 +40,7 @@ _TIME = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockHolder:
     """Who holds a lock; empty where the lock does not say so (yet). `since` is vCenter's time."""
 
     user: str = ""
@@ -51,11 +51,11 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Found:
+class LockFound:
     """A lock as it was seen. `period` is the latest one, -1 for a lock that is not complete; `every` is in seconds."""
 
     ref: str
-    holder: Holder
+    holder: LockHolder
     period: int
     every: float
 
@@ -77,12 +77,12 @@ class Found:
 class Busy(Exception):
     """Another run holds the lock."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: LockFound) -> None:
         super().__init__(found.ref)
         self.found = found
 
 
-class Lost(Exception):
+class LockTakenOver(Exception):
     """The lock was taken over, or removed by hand."""
 
 
@@ -108,7 +108,7 @@ class VCenterLock:
         _write(self.vcenter, self.ref, f"run {run}")
 
     def renew(self) -> datetime:
-        """Bring it up to the present period, and return vCenter's time. Raises `Lost`; other errors: try again."""
+        """Bring it up to the present period, and return vCenter's time. Raises `LockTakenOver`; else: try again."""
         now = self.vcenter.now()
         while self.period < (now - self.since).total_seconds() // self.every:
             in_time = now < self.expires
@@ -117,12 +117,12 @@ class VCenterLock:
             except _Taken:
                 # ours, if an answer was lost before: no other run may create it before the lock has expired
                 if not (self._unsure and in_time):
-                    raise Lost from None
+                    raise LockTakenOver from None
             except OutcomeUnknown:
                 self._unsure = True
                 raise
             except VimFault as error:
-                raise (Lost if error.fault == "ManagedObjectNotFound" else error) from error
+                raise (LockTakenOver if error.fault == "ManagedObjectNotFound" else error) from error
             self._unsure = False
             self.period += 1
         return now
@@ -132,7 +132,7 @@ class VCenterLock:
         remove(self.vcenter, self.ref)
 
 
-def find(vcenter: VCenter) -> Found | None:
+def find(vcenter: VCenter) -> LockFound | None:
     """Return the lock there is, after giving one that is just being made the time to be completed."""
     end = time.monotonic() + MAKING
     found = _look(vcenter)
@@ -152,7 +152,7 @@ def is_among(objects: Mapping[str, Facts]) -> bool:
 
 def acquire(
     vcenter: VCenter,
-    holder: Holder,
+    holder: LockHolder,
     *,
     dead: Collection[str] = (),
     every: float = PERIOD,
@@ -212,7 +212,7 @@ def place(vcenter: VCenter) -> tuple[str, str]:
     return (HOME, home) if home else ("the root folder", root)
 
 
-def _complete(vcenter: VCenter, ref: str, holder: Holder, every: float) -> VCenterLock | None:
+def _complete(vcenter: VCenter, ref: str, holder: LockHolder, every: float) -> VCenterLock | None:
     """Write the holder into a new lock, then complete it; None when another run took it for an abandoned one."""
     since = vcenter.now().replace(microsecond=0)
     try:
@@ -230,7 +230,7 @@ def _complete(vcenter: VCenter, ref: str, holder: Holder, every: float) -> VCent
     return VCenterLock(vcenter, ref, since, every)
 
 
-def _take_over(vcenter: VCenter, found: Found) -> None:
+def _take_over(vcenter: VCenter, found: LockFound) -> None:
     try:
         _create(vcenter, found.ref, str(found.period + 1))
     except (_Taken, OutcomeUnknown):
@@ -242,7 +242,7 @@ def _take_over(vcenter: VCenter, found: Found) -> None:
     remove(vcenter, found.ref)
 
 
-def _look(vcenter: VCenter) -> Found | None:
+def _look(vcenter: VCenter) -> LockFound | None:
     home = child_of(vcenter, root_of(vcenter), HOME)
     ref = child_of(vcenter, home, NAME) if home else None
     if ref is None:
@@ -251,7 +251,7 @@ def _look(vcenter: VCenter) -> Found | None:
     fields = {word: rest for word, _, rest in (n.partition(" ") for n in names)}
     begun = next((m for m in map(_SINCE.fullmatch, names) if m), None)
     user, _, machine = fields.get("by", "").rpartition("@")
-    holder = Holder(
+    holder = LockHolder(
         user=user,
         machine=machine,
         pid=int(begun[3]) if begun else 0,
@@ -259,7 +259,7 @@ def _look(vcenter: VCenter) -> Found | None:
         since=_moment(begun[1]) if begun else None,
     )
     period = max((int(n) for n in names if _PERIOD.fullmatch(n)), default=-1)
-    return Found(ref, holder, period, float(begun[2]) if begun else PERIOD)
+    return LockFound(ref, holder, period, float(begun[2]) if begun else PERIOD)
 
 
 def _moment(text: str) -> datetime | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self, get_args
 
 from pydantic import Field, JsonValue
 
-from vsphere_ai.documents.part import Part
+from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.errors import Mark
 from vsphere_ai.model.finding import Finding, Subject, Verdict, worst
 from vsphere_ai.model.state import Target, TargetKind
@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target, TargetKind
 TARGETS = frozenset(get_args(TargetKind))
 
 
-class SubjectDocument(Part):
+class SubjectDocument(DocumentPart):
     """What a finding is about; keys that say nothing of it are left out."""
 
     kind: Annotated[str, Field(description="datacenter, host or vm, or another word for people, such as file.")]
@@ -47,14 +47,14 @@ class SubjectDocument(Part):
         return Subject(self.kind, self.name, self.ref, self.host, self.part, mark)
 
 
-class EvidenceDocument(Part):
+class EvidenceDocument(DocumentPart):
     """A property path, or another name, and the value seen there."""
 
     path: str
     value: str
 
 
-class FindingDocument(Part):
+class FindingDocument(DocumentPart):
     """What one rule finds of one subject."""
 
     target: Annotated[SubjectDocument | None, Field(description="null: the vCenter, or all that was looked at.")]

@@ -6,12 +6,12 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from vsphere_ai.documents.part import Part
+from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node, NodeGpu
 
 
-class GpuDocument(Part):
+class GpuDocument(DocumentPart):
     """A GPU of a VM."""
 
     index: Annotated[int, Field(description="Number in the guest, from 0 on.")]
@@ -25,7 +25,7 @@ class GpuDocument(Part):
         return cls(index=gpu.index, host_pci=gpu.host_pci, uuid=gpu.uuid, profile=gpu.profile)
 
 
-class CheckedVmDocument(Part):
+class CheckedVmDocument(DocumentPart):
     """A VM that was checked."""
 
     vm: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
-class Part(BaseModel):
+class DocumentPart(BaseModel):
     """A part of a document as JSON. Unknown keys are ignored: keys are only ever added within a schema version."""
 
     model_config = ConfigDict(frozen=True)

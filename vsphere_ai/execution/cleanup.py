@@ -12,19 +12,21 @@ from functools import partial
 
 from vsphere_ai.errors import GuestStillRuns, Storage, VsphereAiError
 from vsphere_ai.execution.actions.context import Withdrawn
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.records.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ExitMaintenance, Healthy, Step
-from vsphere_ai.planning.outcome import Event
+from vsphere_ai.planning.outcome import RunEvent
 
 
 class Cleanup:
     """Resolves the pending actions of a run. `emit` takes events."""
 
-    def __init__(self, executor: Executor, record: Record, state: RunState, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self, executor: StepExecutor, record: Record, state: RunState, emit: Callable[[RunEvent], None]
+    ) -> None:
         self._executor, self._record, self._state, self._emit = executor, record, state, emit
         self.put_back: list[str] = []
         """What was reverted, in sentences."""
@@ -76,9 +78,9 @@ class Cleanup:
             if error is None:
                 self._state.change([Pending(kind, step.target) for kind in step.opens], closed_by(step))
                 self.put_back.append(text)
-                self._emit(Event("reverted", text=text, rule="cleanup.moved"))
+                self._emit(RunEvent("reverted", text=text, rule="cleanup.moved"))
             else:
-                self._emit(Event("failed", text=f"{text}: {error.message}", rule="cleanup.moved"))
+                self._emit(RunEvent("failed", text=f"{text}: {error.message}", rule="cleanup.moved"))
 
         back = PutBack(self._executor, self._record, report)
         back.run()
@@ -141,16 +143,16 @@ class Cleanup:
         except Withdrawn:  # a health gate, which resume looks at again
             return False
         except VsphereAiError as error:
-            self._emit(Event("failed", text=f"{what}: {error.message}", rule=f"cleanup.{pending.kind}"))
+            self._emit(RunEvent("failed", text=f"{what}: {error.message}", rule=f"cleanup.{pending.kind}"))
             return False
         if pending.kind != "gate":
             self.put_back.append(what)
         try:
             self._record.resolve(pending)
         except Storage as error:  # resume finds it as it was before, and resolves it then
-            self._emit(Event("failed", text=f"{what}: done, but not written down: {error.message}", rule="journal"))
+            self._emit(RunEvent("failed", text=f"{what}: done, but not written down: {error.message}", rule="journal"))
             return True
-        self._emit(Event("reverted", text=what, rule=f"cleanup.{pending.kind}"))
+        self._emit(RunEvent("reverted", text=what, rule=f"cleanup.{pending.kind}"))
         return True
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 
 from vsphere_ai.errors import Storage, VsphereAiError
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.actions.relocation import back_of
 from vsphere_ai.model.records.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
@@ -27,7 +27,7 @@ def power_off_again(vm: Target) -> PowerOff:
 class PutBack:
     """Brings VMs back in the order in which they leave room for each other: all off, each moved, all on."""
 
-    def __init__(self, executor: Executor, record: Record, report: Report) -> None:
+    def __init__(self, executor: StepExecutor, record: Record, report: Report) -> None:
         self._executor, self._record, self._report = executor, record, report
         self._numbers = count(1)
         self.failed: dict[Target, str] = {}

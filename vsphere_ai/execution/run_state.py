@@ -23,10 +23,10 @@ from vsphere_ai.model.records.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Healthy, Move, PendingKind, PowerOn, Reboot, StartSsh, Step, StopSsh
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.outcome import Outcome, Run
+from vsphere_ai.planning.outcome import Outcome, RunOutcome
 from vsphere_ai.planning.planner import Plan
 
-STOPPED = "run.stopped", Run.stopped
+STOPPED = "run.stopped", RunOutcome.stopped
 HARMLESS = (Conflict, Denied, DidNotReboot, StepFailed, Storage, Unreachable)
 """Errors of a step that did not take effect, or whose effect does no harm to VMs that run on the host."""
 EXTERNAL: Mapping[PendingKind, str] = {

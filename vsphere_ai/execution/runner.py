@@ -12,14 +12,14 @@ from typing import Any
 
 from vsphere_ai.errors import OutcomeUnknown, Storage, VsphereAiError
 from vsphere_ai.execution.actions.context import Withdrawn
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
 from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.run_state import STOPPED, Reason, RunState
 from vsphere_ai.model.records.pending import NoRecord, Pending, Record, closed_by
 from vsphere_ai.model.text import safe
-from vsphere_ai.planning.outcome import Event, Outcome, Run, State
+from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome, State
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
 from vsphere_ai.security.exceptions import without_secrets
@@ -37,8 +37,8 @@ class Runner:
     def __init__(
         self,
         plan: Plan,
-        executor: Executor,
-        emit: Callable[[Event], None],
+        executor: StepExecutor,
+        emit: Callable[[RunEvent], None],
         *,
         parallel: int = 8,
         record: Record | None = None,
@@ -67,7 +67,7 @@ class Runner:
         """Take hosts out of service only as this budget, which other runs share, has room for them."""
         self._budget = budget
 
-    def run(self) -> Run:
+    def run(self) -> RunOutcome:
         """Run every step whose predecessors ended well; then revert what was changed for the run only."""
         started = time.monotonic()
         self._sorter.prepare()
@@ -91,7 +91,7 @@ class Runner:
         outcomes, signal = tuple(state.outcomes[p.id] for p in state.plan.steps), state.signal
         self._report_stop()
         seconds, why = time.monotonic() - started, state.stopped[1]
-        return Run(state.plan, outcomes, seconds, signal, left, tuple(cleanup.put_back), why)
+        return RunOutcome(state.plan, outcomes, seconds, signal, left, tuple(cleanup.put_back), why)
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
         """Start or end a step; False when it has to wait for hosts out of service."""
@@ -125,7 +125,7 @@ class Runner:
         if reason and reason != self._reported.get(name):
             self._reported[name] = reason
             text = f"{self._state.steps[name].step.target.name} has to wait: {reason}"
-            self._say(Event("waiting", text=text, rule="rollout.over-budget"))
+            self._say(RunEvent("waiting", text=text, rule="rollout.over-budget"))
         return True
 
     def _give_up_one(self, held: list[str]) -> None:
@@ -144,7 +144,7 @@ class Runner:
         time.sleep(0.2)
         if time.monotonic() - self._last_sign > HEARTBEAT:
             reasons = dict.fromkeys(self._availability.reason(name) or FULL for name in held)
-            self._say(Event("waiting", text="; ".join(reasons)))
+            self._say(RunEvent("waiting", text="; ".join(reasons)))
         return None
 
     def _skip(self, name: str, why: Reason) -> None:
@@ -163,7 +163,7 @@ class Runner:
                 self._collect_one(self._ended.get_nowait())
         if time.monotonic() - self._last_sign > HEARTBEAT and self._running:
             names = ", ".join(sorted({self._state.steps[n].step.target.name for n in self._running.values()}))
-            self._say(Event("waiting", text=f"still working on {names}"))
+            self._say(RunEvent("waiting", text=f"still working on {names}"))
 
     def _collect_one(self, future: Future[Outcome]) -> None:
         del self._running[future]
@@ -173,7 +173,7 @@ class Runner:
         if self._state.is_stopped(planned.id):  # it waited for a free thread when the signal came
             return _skipped(planned, self._state.stopped)
         started = time.monotonic()
-        self._say(Event("start", planned))
+        self._say(RunEvent("start", planned))
         opens: tuple[Pending, ...] = ()
         try:
             opens = self._state.opened_by(planned.step, self._executor.before(planned.step))
@@ -213,13 +213,13 @@ class Runner:
         return Outcome(planned, state, time.monotonic() - started, error)
 
     def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
-        self._say(Event("progress", planned, text, time.monotonic() - started))
+        self._say(RunEvent("progress", planned, text, time.monotonic() - started))
 
     def _end(self, outcome: Outcome) -> None:
         self._state.end(outcome)
         text = outcome.error.message if outcome.error else outcome.reason
         rule = outcome.error.rule if outcome.error else outcome.rule
-        self._say(Event(outcome.state, outcome.planned, text, outcome.seconds, rule))
+        self._say(RunEvent(outcome.state, outcome.planned, text, outcome.seconds, rule))
         self._sorter.done(outcome.planned.id)
         if self._budget is not None:
             self._budget.settle(self._record, self._state, outcome.planned.id)
@@ -227,9 +227,9 @@ class Runner:
     def _report_stop(self) -> None:
         if self._unreported:
             self._unreported = False
-            self._say(Event("stopping", text=STOPPING))
+            self._say(RunEvent("stopping", text=STOPPING))
 
-    def _say(self, event: Event) -> None:
+    def _say(self, event: RunEvent) -> None:
         if event.what != "progress":
             self._last_sign = time.monotonic()
         self._emit(event)

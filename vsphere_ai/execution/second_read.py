@@ -19,7 +19,7 @@ from vsphere_ai.reading.scope import probed_by
 if TYPE_CHECKING:
     from vsphere_ai.connect.probing import Shells
     from vsphere_ai.connect.vcenter import VCenter
-    from vsphere_ai.reading.collector import Request
+    from vsphere_ai.reading.collector import CollectorRequest
 
 
 def around(plan: Plan, estate: Estate) -> tuple[str, ...]:
@@ -33,7 +33,9 @@ def around(plan: Plan, estate: Estate) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan: Plan, estate: Estate) -> Estate:
+def read_around(
+    vcenter: VCenter, shells: Shells | None, request: CollectorRequest, plan: Plan, estate: Estate
+) -> Estate:
     """Read hosts around full ones, and the VMs that run there, as far as they were not: a move may help.
 
     `request` has the commands that list what stands on their GPUs.
@@ -52,7 +54,11 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
 
 
 def ask_as_plan(
-    vcenter: VCenter, shells: Shells | None, request: Request, wanted: Mapping[Target, TargetPlan], estate: Estate
+    vcenter: VCenter,
+    shells: Shells | None,
+    request: CollectorRequest,
+    wanted: Mapping[Target, TargetPlan],
+    estate: Estate,
 ) -> Estate:
     """Ask what planning these states would, beyond what was read, so that a plan of them comes to the same."""
     silent = [ref for ref in sorted(probed_by(wanted, estate)) if not estate[ref].probes]

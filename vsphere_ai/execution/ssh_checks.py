@@ -11,12 +11,12 @@ from vsphere_ai.connect.probing import Prober
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 from vsphere_ai.errors import Denied
 from vsphere_ai.language.inventories.inventory import SshSettings
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.finding import Finding, Problem, by_target
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.planner import Login, Plan
-from vsphere_ai.planning.ssh_needs import Need, needs, no_section, service_problems, stays_stopped
+from vsphere_ai.planning.ssh_needs import SshNeed, needs, no_section, service_problems, stays_stopped
 
 TRIED = ("ssh.denied", "ssh.unreachable")
 """The rules of failures of a login that was tried."""
@@ -26,7 +26,7 @@ SKIPPED = "--no-ssh-login"
 
 
 @dataclass(frozen=True)
-class Access:
+class SshAccess:
     """How hosts are reached: what the inventory says, and what logs in. `tries`: logins are to be tried."""
 
     settings: SshSettings | None
@@ -35,7 +35,7 @@ class Access:
     parallel: int = 8
 
 
-def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[Target]) -> Plan:
+def with_logins(plan: Plan, estate: Estate, access: SshAccess, probing: frozenset[Target]) -> Plan:
     """Return the plan with a problem for each host that needs SSH and has none, and the logins that were not tried.
 
     `estate` is what was read, SSH as it runs now; `probing` are hosts that are read back over SSH. Each login is one
@@ -52,7 +52,9 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
             logins.append(Login(need.host, why))
         elif failure is not None and not problems:
             found.append(_problem(need.host, failure))
-        elif not (problems or any(isinstance(answer, Output) for answer in host.probes.values())):  # not proved yet
+        elif not (
+            problems or any(isinstance(answer, CommandOutput) for answer in host.probes.values())
+        ):  # not proved yet
             todo.append(need.host)
     found += _refused(todo, estate, access)
     stopped = stays_stopped(plan, estate) if never else ()
@@ -63,7 +65,7 @@ def with_logins(plan: Plan, estate: Estate, access: Access, probing: frozenset[T
     )
 
 
-def _asked(need: Need, host: Facts, access: Access) -> tuple[list[Problem], str]:
+def _asked(need: SshNeed, host: Facts, access: SshAccess) -> tuple[list[Problem], str]:
     """Return what is known to block a login without trying it; and why it cannot be tried, "" if it can."""
     settings = access.settings
     if settings is None or access.prober is None:
@@ -110,7 +112,7 @@ def _failure(host: Facts) -> ProbeFailure | None:
     return next((f for f in failed if f.rule in TRIED), None)
 
 
-def _refused(hosts: Sequence[Target], estate: Estate, access: Access) -> Iterator[Problem]:
+def _refused(hosts: Sequence[Target], estate: Estate, access: SshAccess) -> Iterator[Problem]:
     prober = access.prober
     if prober is None or not hosts:
         return

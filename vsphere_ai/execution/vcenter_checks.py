@@ -21,7 +21,7 @@ from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Invoke, Migrate, MoveAway, PowerOn, Reconfigure
 from vsphere_ai.model.vm_sets import is_new, real_ref, replaced_by
-from vsphere_ai.planning.planner import Answer, Plan
+from vsphere_ai.planning.planner import CheckAnswer, Plan
 from vsphere_ai.planning.second_opinion import Evacuation, Reply, VcFault, compared, evacuations
 from vsphere_ai.reading.collector import calls_at_once
 
@@ -86,7 +86,7 @@ def with_answers(
     shown = [r.shown for r in replies]
     if len(every) > len(asked):
         why = f"only the first {MOST} checks were asked"
-        shown.append(Answer([*asked.values()][-1].target, "", note=why))
+        shown.append(CheckAnswer([*asked.values()][-1].target, "", note=why))
         replies += [q.replied(unanswered=why) for key, q in every.items() if key not in asked]
     problems, remarks = compared(plan, estate, replies)
     every_problem = tuple(sorted({*plan.problems, *problems}, key=by_target))

@@ -151,7 +151,7 @@ class PortSetting(TypedDict, total=False):
     uplinkTeamingPolicy: _VmwareUplinkPortTeamingPolicy
 
 
-class PciDevice(TypedDict, total=False):
+class ApiPciDevice(TypedDict, total=False):
     """HostPciDevice; ids are signed 16-bit numbers."""
 
     id: str
@@ -226,7 +226,7 @@ class VirtualDevice(TypedDict, total=False):
     deviceProtocol: str
 
 
-class DeviceGroup(TypedDict):
+class ApiDeviceGroup(TypedDict):
     """VirtualMachineVirtualDeviceGroupsVendorDeviceGroup of a VM."""
 
     _typeName: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, nic_settings
 from vsphere_ai.fabric.route import protocols
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.security.redaction import untrusted
@@ -99,7 +99,7 @@ def _why_unknown(host: Facts, nic: str) -> str:
         return "its NIC is not known"
     if isinstance(output, ProbeFailure):
         return output.reason
-    if isinstance(output, Output):
+    if isinstance(output, CommandOutput):
         words = " ".join(untrusted(output.stdout + output.stderr).split())
         return f"esxcli says {words!r}" if output.status else "esxcli does not report it"
     if not needs_shell(host):

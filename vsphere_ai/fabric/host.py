@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.links import HOST_PART, Fix, Link, Place, why
+from vsphere_ai.fabric.links import HOST_PART, Fix, Link, LinkPlace, why
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
@@ -21,9 +21,9 @@ RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 LARGEST_RDMA_MTU = RDMA_MTUS[0]
 HEADERS = 96  # what Linux keeps free of a frame for the headers of RoCE (iboe_get_mtu); for ESXi unverified
 MTU_LINK = "MTU"
-FIREWALL = Place("firewall", HOST_PART, "host.pvrdma-firewall")
-VMKNIC = Place("PVRDMA vmknic", HOST_PART, "host.pvrdma-vmknic")
-MTU, RDMA_MTU = (Place(MTU_LINK, HOST_PART, rule) for rule in ("host.pvrdma-mtu", "host.rdma-mtu"))
+FIREWALL = LinkPlace("firewall", HOST_PART, "host.pvrdma-firewall")
+VMKNIC = LinkPlace("PVRDMA vmknic", HOST_PART, "host.pvrdma-vmknic")
+MTU, RDMA_MTU = (LinkPlace(MTU_LINK, HOST_PART, rule) for rule in ("host.pvrdma-mtu", "host.rdma-mtu"))
 ADDRESS = "CHOOSE AN ADDRESS"
 """Placeholder in a playbook for an address that the operator has to write; no playbook with it is accepted."""
 
@@ -77,7 +77,7 @@ def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | No
     return (Fix(host, "vmkernel", value) if value else None), help
 
 
-def mtu_link(estate: Estate, host: Target, route: fabric_route.Route | None) -> Link:
+def mtu_link(estate: Estate, host: Target, route: fabric_route.FabricRoute | None) -> Link:
     """Return the link that compares the MTU (bytes) of VMkernel adapter, switch and RDMA device; not of the guest."""
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)

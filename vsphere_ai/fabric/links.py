@@ -38,7 +38,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Place:
+class LinkPlace:
     """Where a link is: its name, the part it belongs to, and the rule that `check` reports it under."""
 
     name: str

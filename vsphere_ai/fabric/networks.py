@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.vm_sets import Place, is_new, member_of
+from vsphere_ai.model.vm_sets import MemberPlace, is_new, member_of
 
 PLAIN = "Network"
 """The managed type of a standard port group."""
@@ -114,7 +114,7 @@ def for_vm(estate: Estate, vm: str, name: str) -> Meant:
     """
     if is_new(estate, vm):
         member = member_of(estate, vm)
-        return for_place(estate, member.place if member else Place(), name)
+        return for_place(estate, member.place if member else MemberPlace(), name)
     at = estate.datacenter_of(vm)
     meant = in_datacenter(estate, at.ref if at else "", name)
     if len(meant.networks) < 2:
@@ -123,7 +123,7 @@ def for_vm(estate: Estate, vm: str, name: str) -> Meant:
     return near(estate, meant, [estate[h.ref] for h in estate.hosts_for(vm)], [estate[own.ref]] if own else [])
 
 
-def for_place(estate: Estate, place: Place, name: str) -> Meant:
+def for_place(estate: Estate, place: MemberPlace, name: str) -> Meant:
     """Return what a name means for new VMs: for the hosts of the cluster, or of the host, that they run on."""
     at = estate.datacenter_of(place.folder) if place.folder else None
     pool = estate.get(place.pool)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.facts import CommandOutput, Facts
 from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.model.steps import Probe
 
@@ -137,7 +137,7 @@ def dcb(facts: Facts, nic: str) -> Dcb | None:
 def output_of(facts: Facts, probe: str) -> str:
     """Return the output of a command; empty when it failed or did not run."""
     output = facts.probes.get(probe)
-    return output.stdout if isinstance(output, Output) and output.status == 0 else ""
+    return output.stdout if isinstance(output, CommandOutput) and output.status == 0 else ""
 
 
 def _rows(listing: str) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ BEST: tuple[Use, ...] = ("roce", "memory-copy", "tcp", "unknown", "none")
 
 
 @dataclass(frozen=True)
-class Cause:
+class PairCause:
     """A link that keeps a pair of VMs from RDMA; `owner` is a VM, or the host a VM is on."""
 
     owner: Target
@@ -36,7 +36,7 @@ class Pair:
     other: Target
     use: Use
     why: str
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[PairCause, ...] = ()
 
 
 def pairs(traces: Sequence[Trace]) -> Iterator[Pair]:
@@ -74,8 +74,8 @@ def _pair(a: Trace, b: Trace) -> Pair:
     return Pair(a.vm, b.vm, "roce", f"RoCE{size}", causes)
 
 
-def _causes(trace: Trace, *, vm_only: bool = False) -> Iterator[Cause]:
+def _causes(trace: Trace, *, vm_only: bool = False) -> Iterator[PairCause]:
     """Yield the broken links of a trace: those of the VM itself, or those of its path."""
     for link in trace.having("broken"):
         if (link.part == VM_PART) == vm_only:
-            yield Cause(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)
+            yield PairCause(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.links import PATH_PART, Fix, Link, Place
+from vsphere_ai.fabric.links import PATH_PART, Fix, Link, LinkPlace
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -19,7 +19,7 @@ OF_UPLINKS = (fabric_route.MEMBER_LINK, fabric_route.NIC_LINK, fabric_route.ALON
 # the links of a port group on a host, and the rule that `check` reports each under
 RULE_OF = {fabric_route.ALONE_LINK: "host.rdma-uplinks"}
 PATH_RULE = "vm.rdma-path"
-HOST, PORT_GROUP = (Place(name, PATH_PART, PATH_RULE) for name in ("host", fabric_route.PORT_GROUP_LINK))
+HOST, PORT_GROUP = (LinkPlace(name, PATH_PART, PATH_RULE) for name in ("host", fabric_route.PORT_GROUP_LINK))
 FALL_BACK = (
     "PVRDMA goes over TCP from this host: run the VM on a host whose uplink is an RDMA NIC, or fit one here "
     "and load its RDMA driver (esxcli rdma device list)"
@@ -28,7 +28,7 @@ FALL_BACK = (
 
 def path_links(
     estate: Estate, host: Target, group: Facts | None, protocol: str | None = None
-) -> tuple[list[Link], fabric_route.Route | None]:
+) -> tuple[list[Link], fabric_route.FabricRoute | None]:
     """Return the links from a port group to the RDMA device of a host, and what they join where that is known."""
     facts = estate[host.ref]
     hidden = next((p for p in NETWORK if p in facts.unreadable), None)
@@ -59,7 +59,7 @@ def is_seen(host: Facts) -> bool:
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
-def _fix(estate: Estate, host: Target, route: fabric_route.Route, link: Link) -> Fix | None:
+def _fix(estate: Estate, host: Target, route: fabric_route.FabricRoute, link: Link) -> Fix | None:
     """Return the fix of a broken link; None where it takes manual work, or a choice of the operator."""
     switch = route.switch
     if switch is None:
@@ -78,7 +78,7 @@ def _fix(estate: Estate, host: Target, route: fabric_route.Route, link: Link) ->
     return None
 
 
-def _any_uplink(route: fabric_route.Route, estate: Estate) -> str:
+def _any_uplink(route: fabric_route.FabricRoute, estate: Estate) -> str:
     """Return the uplink of the switch on this host that leads to an RDMA device."""
     ports = {kv["key"]: kv["value"] for kv in (route.proxy or {}).get("uplinkPort", ())}
     backing = ((route.proxy or {}).get("spec") or {}).get("backing") or {}
@@ -89,7 +89,7 @@ def _any_uplink(route: fabric_route.Route, estate: Estate) -> str:
     return ""
 
 
-def rdma_nic(route: fabric_route.Route) -> str:
+def rdma_nic(route: fabric_route.FabricRoute) -> str:
     """Return the RDMA NIC of the host for this switch: the one in use, one on the switch, or the only free one."""
     if route.nic and fabric_route.device_of(route.host, route.nic["key"]):
         return str(route.nic["device"])
@@ -97,13 +97,13 @@ def rdma_nic(route: fabric_route.Route) -> str:
     return own[0] if own else _free_rdma_nic(route)
 
 
-def _own_rdma_nics(route: fabric_route.Route) -> list[str]:
+def _own_rdma_nics(route: fabric_route.FabricRoute) -> list[str]:
     own = set((route.proxy or {}).get("pnic", ()))
     found = [n for n in route.host.get("config.network.pnic", ()) if n["key"] in own]
     return [str(n["device"]) for n in found if fabric_route.device_of(route.host, n["key"])]
 
 
-def _free_rdma_nic(route: fabric_route.Route) -> str:
+def _free_rdma_nic(route: fabric_route.FabricRoute) -> str:
     """Return the host's RDMA NIC that no other switch has, where there is one to choose."""
     taken = {n for p in route.host.get("config.network.proxySwitch", ()) for n in p.get("pnic", ())}
     taken |= {n for s in route.host.get("config.network.vswitch", ()) for n in s.get("pnic", ())}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice, VirtualDevice
+from vsphere_ai.fabric.api_types import ApiPciDevice, DeviceBacking, VirtualDevice
 from vsphere_ai.fabric.matching import assigned
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.pci_address import read_pci
@@ -19,7 +19,7 @@ _VIRTUAL = "virtual function"  # how pci.ids names the virtual functions of ever
 
 
 @dataclass(frozen=True)
-class Device:
+class PciFunction:
     """One PCI function. Ids are unsigned; `parent` is the bridge above it, empty right below the host bridge.
 
     `numa` is None where the host does not say which node it is attached to.
@@ -55,7 +55,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Passthrough:
+class PassthroughState:
     """Whether a device can be, is configured to be, and is passed through; `label` is its hardware label."""
 
     capable: bool
@@ -68,17 +68,17 @@ class Passthrough:
     label: str = ""
 
 
-def devices(facts: Facts) -> dict[str, Device]:
+def devices(facts: Facts) -> dict[str, PciFunction]:
     """Return every PCI device of a host by address, bridges included."""
     nodes = _nodes(facts)
     found = {read_pci(str(d["id"])): _device(d, nodes) for d in facts.get(DEVICES) or ()}
     return dict(sorted(found.items()))
 
 
-def passthroughs(facts: Facts) -> dict[str, Passthrough]:
+def passthroughs(facts: Facts) -> dict[str, PassthroughState]:
     """Return what the host says of passing each device through, by address."""
     return {
-        read_pci(str(p["id"])): Passthrough(
+        read_pci(str(p["id"])): PassthroughState(
             capable=bool(p.get("passthruCapable")),
             enabled=bool(p.get("passthruEnabled")),
             active=bool(p.get("passthruActive")),
@@ -90,7 +90,7 @@ def passthroughs(facts: Facts) -> dict[str, Passthrough]:
     }
 
 
-def bridges_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
+def bridges_above(address: str, found: Mapping[str, PciFunction]) -> tuple[str, ...]:
     """Return the bridges above a device, the one below the host bridge first."""
     above: list[str] = []
     at = found.get(address)
@@ -100,7 +100,7 @@ def bridges_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
     return tuple(reversed(above))
 
 
-def switches_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
+def switches_above(address: str, found: Mapping[str, PciFunction]) -> tuple[str, ...]:
     """Return the PCIe switches above a device by their upstream ports, the one nearest to the CPU first.
 
     Below the upstream port of a switch lie several slots, its downstream ports; below a root port or a downstream port
@@ -109,17 +109,17 @@ def switches_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]
     return tuple(bridge for bridge in bridges_above(address, found) if len(_slots_below(bridge, found)) > 1)
 
 
-def _slots_below(bridge: str, found: Mapping[str, Device]) -> set[str]:
+def _slots_below(bridge: str, found: Mapping[str, PciFunction]) -> set[str]:
     # a NIC with many virtual functions has several slots of one bus, and is one device
     return {a.rpartition(".")[0] for a, d in found.items() if d.parent == bridge and not d.virtual}
 
 
-def root_bus(address: str, found: Mapping[str, Device]) -> str:
+def root_bus(address: str, found: Mapping[str, PciFunction]) -> str:
     """Return the bus below the host bridge a device hangs on, e.g. ``0000:3a``: its root complex."""
     return (*bridges_above(address, found), address)[0].rpartition(":")[0]
 
 
-def nearness(one: str, other: str, found: Mapping[str, Device]) -> str:
+def nearness(one: str, other: str, found: Mapping[str, PciFunction]) -> str:
     """Say how a transfer between two devices travels, nearest first: ``switch``, ``root``, ``node``; "" when farther.
 
     ``root``: below the same host bridge; ``node``: another host bridge of the same CPU.
@@ -132,7 +132,7 @@ def nearness(one: str, other: str, found: Mapping[str, Device]) -> str:
     return "node" if len(nodes) == 1 and None not in nodes else ""
 
 
-def tree(host: str, chosen: Iterable[str], found: Mapping[str, Device]) -> tuple[str, ...]:
+def tree(host: str, chosen: Iterable[str], found: Mapping[str, PciFunction]) -> tuple[str, ...]:
     """Draw where devices sit, one line each: the host, its roots with their NUMA node, bridges, the devices."""
     wanted = [a for a in dict.fromkeys(chosen) if a in found]
     roots = dict.fromkeys(sorted(root_bus(a, found) for a in wanted))
@@ -201,7 +201,7 @@ def signed(value: int) -> int:
     return value - 0x10000 if value > 0x7FFF else value
 
 
-def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, Device]) -> Iterator[str]:
+def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, PciFunction]) -> Iterator[str]:
     heads = dict.fromkeys(w[depth] for w in paths if len(w) > depth)
     for index, head in enumerate(heads):
         last = index == len(heads) - 1
@@ -210,13 +210,13 @@ def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, Devi
         yield from (f"{'   ' if last else '│  '}{line}" for line in _branches(below, depth + 1, found))
 
 
-def _device(device: PciDevice, nodes: Mapping[str, int]) -> Device:
+def _device(device: ApiPciDevice, nodes: Mapping[str, int]) -> PciFunction:
     vendor, class_id = device["vendorId"] & 0xFFFF, device["classId"] & 0xFFFF
     name = str(device.get("deviceName") or "")
     address = read_pci(str(device["id"]))
     # NVIDIA's virtual functions carry the name of the GPU, but no sub device id
     nvidia = vendor == NVIDIA and class_id & 0xFF00 == DISPLAY and not device.get("subDeviceId")
-    return Device(
+    return PciFunction(
         address=address,
         vendor=vendor,
         device=device["deviceId"] & 0xFFFF,

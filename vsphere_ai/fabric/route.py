@@ -37,7 +37,7 @@ HELP = {
 
 
 @dataclass
-class Route:
+class FabricRoute:
     """A port group followed on one host: every link that could be looked at, and what they join."""
 
     group: Facts
@@ -66,13 +66,13 @@ def _broken(host: Facts, group: Facts, switch: Facts | None, protocol: str | Non
     return next((link for link in links if link.verdict == "broken"), None)
 
 
-def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> Route:
+def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> FabricRoute:
     """Follow the chain on one host as far as it leads, also behind links that do not hold."""
     return _followed(estate[host], group, switch_of(estate, group), protocol)
 
 
-def _followed(host: Facts, group: Facts, switch: Facts | None, protocol: str | None) -> Route:
-    route = Route(group, host, switch=switch)
+def _followed(host: Facts, group: Facts, switch: Facts | None, protocol: str | None) -> FabricRoute:
+    route = FabricRoute(group, host, switch=switch)
     _to_switch(route)
     if route.proxy is not None and _to_nic(route, route.proxy) and route.nic is not None:
         _to_device(route, route.nic, protocol)
@@ -81,7 +81,7 @@ def _followed(host: Facts, group: Facts, switch: Facts | None, protocol: str | N
     return route
 
 
-def _to_switch(route: Route) -> None:
+def _to_switch(route: FabricRoute) -> None:
     group, host, switch = route.group, route.host, route.switch
     carries_uplinks = is_uplink_of(switch, group)
     suffix = " is an uplink port group" if carries_uplinks else ""
@@ -96,7 +96,7 @@ def _to_switch(route: Route) -> None:
     route.see(MEMBER_LINK, seen, holds=route.proxy is not None, help=help)
 
 
-def _to_nic(route: Route, proxy: ProxySwitch) -> bool:
+def _to_nic(route: FabricRoute, proxy: ProxySwitch) -> bool:
     uplinks = active_uplinks(route.group)
     route.see(UPLINK_LINK, ", ".join(uplinks) or "none", holds=len(uplinks) == 1)
     if not uplinks:
@@ -110,7 +110,7 @@ def _to_nic(route: Route, proxy: ProxySwitch) -> bool:
     return route.see(NIC_LINK, f"{route.uplink} -> {seen}", holds=nic is not None, help=help)
 
 
-def _to_device(route: Route, nic: PhysicalNic, protocol: str | None) -> None:
+def _to_device(route: FabricRoute, nic: PhysicalNic, protocol: str | None) -> None:
     device = route.device = device_of(route.host, nic["key"])
     seen = device["device"] if device else "no RDMA device"
     route.see(DEVICE_LINK, f"{nic['device']} -> {seen}", holds=device is not None)
@@ -124,7 +124,7 @@ def _to_device(route: Route, nic: PhysicalNic, protocol: str | None) -> None:
     route.see(PROTOCOL_LINK, f"{device['device']} speaks {names}", holds=holds, help=help)
 
 
-def _alone(route: Route, proxy: ProxySwitch, nic: PhysicalNic) -> None:
+def _alone(route: FabricRoute, proxy: ProxySwitch, nic: PhysicalNic) -> None:
     names = {p.get("key"): p["device"] for p in route.host.get("config.network.pnic", ())}
     others = ", ".join(names.get(key, key) for key in proxy.get("pnic", ()) if key != nic["key"])
     seen = f"{proxy['dvsName']} on {route.host.name} also has {others}" if others else f"{nic['device']} alone"

@@ -12,7 +12,7 @@ from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Place, Verdict, why
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, LinkPlace, Verdict, why
 from vsphere_ai.fabric.path import HOST, PATH_RULE, is_seen, path_links
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.estate.remedies import version_for
@@ -21,10 +21,10 @@ from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
-CARD = Place("VM adapter", VM_PART, PATH_RULE)
-HARDWARE = Place("virtual hardware", VM_PART, "vm.hardware-version")
-ENDPOINTS_LACK = Place("virtual hardware", VM_PART, "vm.pvrdma-endpoints")
-MEMORY = Place("guest memory", VM_PART, "vm.memory-reservation")
+CARD = LinkPlace("VM adapter", VM_PART, PATH_RULE)
+HARDWARE = LinkPlace("virtual hardware", VM_PART, "vm.hardware-version")
+ENDPOINTS_LACK = LinkPlace("virtual hardware", VM_PART, "vm.pvrdma-endpoints")
+MEMORY = LinkPlace("guest memory", VM_PART, "vm.memory-reservation")
 MINIMUM_VERSION, NAMESPACES, ENDPOINTS = 13, 17, 18  # hardware versions
 
 
@@ -102,7 +102,9 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, version, paths)
 
 
-def _with_protocol(link: Link, vm: Target, route: fabric_route.Route | None, card: dict[str, Plain] | None) -> Link:
+def _with_protocol(
+    link: Link, vm: Target, route: fabric_route.FabricRoute | None, card: dict[str, Plain] | None
+) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
     able = fabric_route.protocols(route.device) if route and route.device else ()
     if link.name != fabric_route.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:

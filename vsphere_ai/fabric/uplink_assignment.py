@@ -78,7 +78,7 @@ class _Uplinks:
         return {g.ref: g for _, g in self.paths}
 
     @cached_property
-    def routes(self) -> dict[Target, list[fabric_route.Route]]:
+    def routes(self) -> dict[Target, list[fabric_route.FabricRoute]]:
         followed = ((host, fabric_route.follow(self.estate, host.ref, group)) for host, group in self.paths)
         return {host: [route for _, route in own] for host, own in grouped(followed, lambda each: each[0]).items()}
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vsphere_ai.errors import REPORT_IT, Locked, Storage, UsageError
 from vsphere_ai.execution.host_budget import HostBudget
-from vsphere_ai.fleet.lease import Lease, Terms
+from vsphere_ai.fleet.lease import CoordinatorLease, LeaseTimings
 from vsphere_ai.fleet.rpc import Answer, Values
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.shard import Shard, ShardOutcome, outcome_of
@@ -28,11 +28,11 @@ ASKING = 2.0
 
 
 @dataclass
-class Care:
+class ShardState:
     """What the coordinator knows of one shard. `settled` is its outcome, reported or given up."""
 
     shard: Shard
-    lease: Lease
+    lease: CoordinatorLease
     record: fleet_record.LeaseRecord
     replica: Replica
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,7 +48,7 @@ class Coordinator:
     """Answers workers, also that all shards are to stop."""
 
     def __init__(
-        self, shards: Sequence[Shard], terms: Terms, stop: FleetStop, budget: HostBudget | None = None
+        self, shards: Sequence[Shard], terms: LeaseTimings, stop: FleetStop, budget: HostBudget | None = None
     ) -> None:
         self.terms, self.stop, self._budget = terms, stop, budget
         self._events: deque[tuple[str, object]] = deque()
@@ -56,14 +56,14 @@ class Coordinator:
         """Notified when a shard is settled."""
         self._cares = {shard.run: self._care(shard) for shard in shards}
 
-    def _care(self, shard: Shard) -> Care:
+    def _care(self, shard: Shard) -> ShardState:
         record = fleet_record.read(shard.run)
-        lease = Lease(self.terms, record.epoch)
+        lease = CoordinatorLease(self.terms, record.epoch)
         if record.held:  # by a worker of an earlier coordinator, which may have renewed it just before that ended
             lease.until = time.monotonic() + max(record.lease, self.terms.lease)
-        return Care(shard, lease, record, Replica(runs_dir() / f"{shard.run}.db"))
+        return ShardState(shard, lease, record, Replica(runs_dir() / f"{shard.run}.db"))
 
-    def care(self, run: str) -> Care:
+    def care(self, run: str) -> ShardState:
         """Return what is known of the shard of a run; `UsageError` for a run of another fleet."""
         if run not in self._cares:
             raise UsageError(f"run {run} is not of this fleet run", "it may have ended: vsphere-ai fleet status")
@@ -126,7 +126,7 @@ class Coordinator:
                 raise Storage(text, "nothing: the other worker finishes it", rule="fleet.fenced")
             return self._of_holder(op, care, values, blob), b""
 
-    def _of_holder(self, op: str, care: Care, values: Values, blob: bytes) -> Values:
+    def _of_holder(self, op: str, care: ShardState, values: Values, blob: bytes) -> Values:
         match op:
             case "renew":
                 self._keep(care, values.get("events"))
@@ -148,7 +148,7 @@ class Coordinator:
                 raise UsageError(f"'{op}' is not known here", "use the same version of vsphere-ai everywhere")
         return {}
 
-    def _acquire(self, care: Care, worker: str) -> Answer:
+    def _acquire(self, care: ShardState, worker: str) -> Answer:
         stored = care.settled or outcome_of(care.shard)
         if stored.over and care.settled is None:
             self.settle(care.shard.run, stored)
@@ -170,11 +170,11 @@ class Coordinator:
         found |= {"plan": dict(care.shard.plan)}  # it does not take the way over the scheduler
         return found, care.replica.content()
 
-    def _keep(self, care: Care, events: JsonValue) -> None:
+    def _keep(self, care: ShardState, events: JsonValue) -> None:
         found = events if isinstance(events, list) else []
         self._events.extend((care.shard.vcenter, event_of(each)) for each in found)
 
-    def _write(self, op: str, care: Care, values: Values, blob: bytes) -> None:
+    def _write(self, op: str, care: ShardState, values: Values, blob: bytes) -> None:
         number = values.get("number")
         if not isinstance(number, int) or number > care.last + 1:
             raise Storage(f"write {number} of run {care.shard.run} came before the one it follows", REPORT_IT)
@@ -187,7 +187,7 @@ class Coordinator:
             care.replica.add([(str(c[0]), c[1]) for c in changes] if isinstance(changes, list) else [])  # type: ignore[index, misc]
         care.last = number
 
-    def _note_login(self, care: Care, key: str) -> None:
+    def _note_login(self, care: ShardState, key: str) -> None:
         if key:
             care.record.sessions = (*care.record.sessions, (care.lease.epoch, key))
             care.record.write()
@@ -207,7 +207,7 @@ class Coordinator:
                 return budget.refusal()
         return True
 
-    def _end(self, care: Care, outcome: JsonValue) -> None:
+    def _end(self, care: ShardState, outcome: JsonValue) -> None:
         """End a lease; without an outcome another worker goes on."""
         care.record.held = False
         care.record.write()

@@ -22,7 +22,7 @@ from vsphere_ai.errors import InputError, Mark, Refused, Unreachable, UsageError
 from vsphere_ai.fleet.address import Address, needed, security
 from vsphere_ai.fleet.bundle import bundle_values, pack
 from vsphere_ai.fleet.certificates import TlsFiles
-from vsphere_ai.fleet.lease import Terms
+from vsphere_ai.fleet.lease import LeaseTimings
 from vsphere_ai.fleet.plan import FleetPlanRequest, Found, PlannedShard
 from vsphere_ai.fleet.planner import estate_values
 from vsphere_ai.fleet.probe import require_mutual_tls, unreachable
@@ -50,7 +50,7 @@ _MARK: TypeAdapter[Mark] = TypeAdapter(Mark)
 
 
 @dataclass(frozen=True)
-class Offer:
+class WorkerInfo:
     """A worker of a fleet, as the scheduler knows it."""
 
     address: str
@@ -62,9 +62,9 @@ class Offer:
 class DaskFleet:
     """A scheduler and its workers; see `connected`."""
 
-    def __init__(self, client: Client, address: Address, settings: Security, terms: Terms) -> None:
+    def __init__(self, client: Client, address: Address, settings: Security, terms: LeaseTimings) -> None:
         self.client, self.address, self.settings, self.terms = client, address, settings, terms
-        self._seen: tuple[float, tuple[Offer, ...]] = float("-inf"), ()
+        self._seen: tuple[float, tuple[WorkerInfo, ...]] = float("-inf"), ()
         self._looking = threading.Lock()
 
     @property
@@ -72,14 +72,14 @@ class DaskFleet:
         """Whether the scheduler is gone."""
         return str(self.client.status) != "running"
 
-    def offers(self) -> tuple[Offer, ...]:
+    def offers(self) -> tuple[WorkerInfo, ...]:
         """Return the workers as they were within the last half second."""
         with self._looking:
             if time.monotonic() - self._seen[0] > LOOK:
                 self._seen = time.monotonic(), self._offers()
             return self._seen[1]
 
-    def _offers(self) -> tuple[Offer, ...]:
+    def _offers(self) -> tuple[WorkerInfo, ...]:
         """Return the workers that were started by `fleet worker`; none where the scheduler does not answer."""
         try:
             workers = self.client.scheduler_info()["workers"]
@@ -87,7 +87,7 @@ class DaskFleet:
             return ()
         said = ((address, each.get(IDENTITY)) for address, each in workers.items())
         return tuple(
-            Offer(str(address), str(own["name"]), str(own["version"]), tuple(own["vcenters"]))
+            WorkerInfo(str(address), str(own["name"]), str(own["version"]), tuple(own["vcenters"]))
             for address, own in said
             if isinstance(own, Mapping)
         )
@@ -107,7 +107,7 @@ class DaskFleet:
         self.require_workers(names, offers)
         return names
 
-    def require_workers(self, names: Sequence[str], offers: Sequence[Offer] | None = None) -> None:
+    def require_workers(self, names: Sequence[str], offers: Sequence[WorkerInfo] | None = None) -> None:
         """`Unreachable` where a vCenter has no worker, `Refused` where one is of another version."""
         offers = self.offers() if offers is None else offers
         offered = {name for o in offers for name in o.vcenters}
@@ -220,7 +220,7 @@ def _input_error(values: JsonValue) -> InputError | None:
 
 
 @contextmanager
-def connected(address: Address, files: TlsFiles, terms: Terms) -> Iterator[DaskFleet]:
+def connected(address: Address, files: TlsFiles, terms: LeaseTimings) -> Iterator[DaskFleet]:
     """Connect to a scheduler; `Unreachable` where it does not answer, `Denied` where it serves others too."""
     settings = security(address, files)
     with needed():

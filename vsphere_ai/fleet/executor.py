@@ -13,10 +13,10 @@ from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import context
 from vsphere_ai.fleet.coordinator import Coordinator
 from vsphere_ai.fleet.dask import LOOK, DaskFleet
-from vsphere_ai.fleet.rpc import Listener
+from vsphere_ai.fleet.rpc import WorkerListener
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.shard import FleetEmit, Shard, ShardOutcome
-from vsphere_ai.fleet.watch import Watch
+from vsphere_ai.fleet.watch import ShardWatch
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class DaskExecutor:
         coordinator = Coordinator(shards, self._fleet.terms, self._stop, budget)
         host = self._options.host or own_address(self._fleet.address.host)
         tls = context(self._fleet.settings, "client", listens=True)
-        with Listener(host, self._options.port, tls, coordinator.answer) as listener:
+        with WorkerListener(host, self._options.port, tls, coordinator.answer) as listener:
             where: dict[str, JsonValue] = {"host": host, "port": listener.server_address[1], "token": listener.token}
-            watch = Watch(self._fleet, coordinator, emit, where)
+            watch = ShardWatch(self._fleet, coordinator, emit, where)
             for shard in shards:
                 watch.place(shard)
             yield from self._outcomes(coordinator, watch, emit)
 
-    def _outcomes(self, coordinator: Coordinator, watch: Watch, emit: FleetEmit) -> Iterator[ShardOutcome]:
+    def _outcomes(self, coordinator: Coordinator, watch: ShardWatch, emit: FleetEmit) -> Iterator[ShardOutcome]:
         pause, looked = min(LOOK, self._fleet.terms.lease / 4), 0.0
         while watch.placed:
             with coordinator.changed:

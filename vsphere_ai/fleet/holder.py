@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from vsphere_ai.app.events import Event
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
-from vsphere_ai.fleet.lease import Held, clock
+from vsphere_ai.fleet.lease import WorkerLease, clock
 from vsphere_ai.fleet.rpc import Caller, Values
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.wire import cleaned, event_values
@@ -24,20 +24,20 @@ PAUSE = 0.1
 MOST_EVENTS = 5_000
 
 
-class Holder:
+class LeaseHolder:
     """Publisher of a journal, budget of hosts and gate of changes, for as long as a lease lasts.
 
     `stop` is called when the coordinator asks to stop, and when the lease is lost.
     """
 
-    def __init__(self, caller: Caller, run: str, epoch: int, held: Held, stop: FleetStop) -> None:
+    def __init__(self, caller: Caller, run: str, epoch: int, held: WorkerLease, stop: FleetStop) -> None:
         self._caller, self._run, self._epoch, self.held, self._request_stop = caller, run, epoch, held, stop
         self._events: deque[JsonValue] = deque(maxlen=MOST_EVENTS)
         self._number, self._fenced = 0, False
         self._writing, self._ended = threading.Lock(), threading.Event()
         self._renewing = threading.Thread(target=self._renew, name=f"lease-{run}", daemon=True)
 
-    def __enter__(self) -> Holder:
+    def __enter__(self) -> LeaseHolder:
         self._renewing.start()
         return self
 

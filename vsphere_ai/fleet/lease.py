@@ -22,7 +22,7 @@ SHORTEST = 0.2
 
 
 @dataclass(frozen=True)
-class Terms:
+class LeaseTimings:
     """Times in seconds: how long a lease lasts without renewal, and how long after it another one may begin."""
 
     lease: float = 30.0
@@ -35,10 +35,12 @@ class Terms:
         return min(1.0, self.lease / 8)
 
 
-def terms() -> Terms:
+def terms() -> LeaseTimings:
     """Return the times of this coordinator; `UsageError` for a variable that is no such time."""
-    usual = Terms()
-    return Terms(_seconds(LEASE, usual.lease), _seconds(MARGIN, usual.margin), _seconds(PATIENCE, usual.patience))
+    usual = LeaseTimings()
+    return LeaseTimings(
+        _seconds(LEASE, usual.lease), _seconds(MARGIN, usual.margin), _seconds(PATIENCE, usual.patience)
+    )
 
 
 def _seconds(name: str, usual: float) -> float:
@@ -58,10 +60,10 @@ def clock() -> float:
 
 
 @dataclass
-class Lease:
+class CoordinatorLease:
     """The coordinator's side. `now` is always its own monotonic clock."""
 
-    terms: Terms
+    terms: LeaseTimings
     epoch: int = 0
     until: float | None = None
     """When the present holder's time ends; None without a holder."""
@@ -90,10 +92,10 @@ class Lease:
 
 
 @dataclass
-class Held:
+class WorkerLease:
     """The worker's side. `asked` is when it asked for what was answered last, by its own clock (`clock`)."""
 
-    terms: Terms
+    terms: LeaseTimings
     asked: float
     lost: bool = field(default=False)
 

@@ -15,7 +15,7 @@ from vsphere_ai.fleet.certificates import TlsFiles
 from vsphere_ai.fleet.lease import terms
 from vsphere_ai.fleet.plan import PlannedShard, Sites
 from vsphere_ai.fleet.run import LOCAL, FleetOptions, FleetRun, FleetStop, LocalExecutor
-from vsphere_ai.fleet.shard import Executor
+from vsphere_ai.fleet.shard import ShardExecutor
 
 if TYPE_CHECKING:
     from vsphere_ai.app.events import Emit
@@ -37,7 +37,7 @@ class PlaceRequest:
 
 
 @dataclass(frozen=True)
-class Place:
+class PlanningPlace:
     """Where to plan (None: in this process), and to compare, and what makes the executor of a run.
 
     `until`: when the certificate of a fleet over Dask expires.
@@ -45,17 +45,17 @@ class Place:
 
     sites: Sites | None
     compare: Callable[[PlannedShard, FleetOptions, Emit], None] | None
-    executor: Callable[[FleetRun, FleetStop], Executor]
+    executor: Callable[[FleetRun, FleetStop], ShardExecutor]
     name: str = LOCAL
     until: datetime | None = None
 
 
 @contextmanager
-def open_place(request: PlaceRequest) -> Iterator[Place]:
+def open_place(request: PlaceRequest) -> Iterator[PlanningPlace]:
     """Open the place that is asked for; `UsageError` where it is none, `Unreachable` without a scheduler."""
     given = request.executor or LOCAL
     if given == LOCAL:
-        yield Place(None, None, _local)
+        yield PlanningPlace(None, None, _local)
         return
     if not given.startswith("dask:"):
         text = f"--executor {given} is not known"
@@ -66,14 +66,14 @@ def open_place(request: PlaceRequest) -> Iterator[Place]:
     listen = _listen(request.listen)
     with connected(address, TlsFiles(request.tls_ca, request.tls_cert, request.tls_key), terms()) as fleet:
         until = valid_until(fleet.settings)
-        yield Place(fleet, fleet.compare, lambda run, stop: _over_dask(fleet, listen, run, stop), given, until)
+        yield PlanningPlace(fleet, fleet.compare, lambda run, stop: _over_dask(fleet, listen, run, stop), given, until)
 
 
-def _local(run: FleetRun, stop: FleetStop) -> Executor:
+def _local(run: FleetRun, stop: FleetStop) -> ShardExecutor:
     return LocalExecutor(stop, run.budget, halt_on_failure=run.halt_on_failure)
 
 
-def _over_dask(fleet: DaskFleet, listen: tuple[str, int], run: FleetRun, stop: FleetStop) -> Executor:
+def _over_dask(fleet: DaskFleet, listen: tuple[str, int], run: FleetRun, stop: FleetStop) -> ShardExecutor:
     from vsphere_ai.fleet.executor import DaskExecutor, DaskOptions
 
     return DaskExecutor(fleet, stop, DaskOptions(*listen, run.budget, run.halt_on_failure))

@@ -71,7 +71,7 @@ class Sites(Protocol):
 
 
 @dataclass(frozen=True)
-class Totals:
+class FleetTotals:
     """What all shards do together. `seconds`: the slowest shard, or what the budget makes of it."""
 
     vcenters: int
@@ -104,14 +104,14 @@ class FleetPlan:
         return checksum([[s.vcenter, s.plan.digest] for s in self.shards])
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> FleetTotals:
         """What all shards do together."""
         plans = [s.plan for s in self.shards]
         impacts = [p.impact for p in plans]
         slowest = max((p.expected.seconds for p in plans if p.expected), default=0.0)
         windows = sum(len({*p.impact.reboots, *p.impact.maintenance}) * p.expected.host for p in plans if p.expected)
         bound = windows / self.budget if self.budget else 0.0
-        return Totals(
+        return FleetTotals(
             len(plans),
             sum(len(p.steps) for p in plans),
             sum(len(i.reboots) for i in impacts),

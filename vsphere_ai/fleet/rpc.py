@@ -63,7 +63,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes:
 
 
 class _Connection(socketserver.BaseRequestHandler):
-    server: Listener
+    server: WorkerListener
 
     def handle(self) -> None:
         """Answer messages until the connection ends; what is not a message of the fleet ends it."""
@@ -88,7 +88,7 @@ class _Connection(socketserver.BaseRequestHandler):
             return {"error": error_values(error)}, b""
 
 
-class Listener(socketserver.ThreadingTCPServer):
+class WorkerListener(socketserver.ThreadingTCPServer):
     """Listens for workers, a thread for each connection. A context manager that stops it."""
 
     daemon_threads, allow_reuse_address = True, True

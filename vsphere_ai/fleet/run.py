@@ -19,9 +19,9 @@ from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import parse_address
 from vsphere_ai.fleet.plan import FleetPlan, PlannedShard, side_by_side
 from vsphere_ai.fleet.shard import (
-    Executor,
     FleetEmit,
     Shard,
+    ShardExecutor,
     ShardOutcome,
     failed_outcome,
     find_run,
@@ -192,7 +192,7 @@ def _new_run() -> str:
             return name
 
 
-def carry_out_fleet(run: FleetRun, executor: Executor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
+def carry_out_fleet(run: FleetRun, executor: ShardExecutor, emit: FleetEmit) -> tuple[ShardOutcome, ...]:
     """Bring every shard of a fleet run that is not over to its end; return how all of them stand, in order.
 
     `emit` gets the events of the shards, and at the end of each its outcome.

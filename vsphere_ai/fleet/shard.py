@@ -83,7 +83,7 @@ class ShardOutcome:
         return self.state in ("done", "nothing to do")
 
 
-class Executor(Protocol):
+class ShardExecutor(Protocol):
     """Chooses where and when shards are carried out. It never decides what is sent: `open_or_resume` does.
 
     `run` calls `open_or_resume` once per shard, all side by side, and yields each outcome as soon as it is known, one

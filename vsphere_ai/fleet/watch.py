@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from vsphere_ai.app.events import Remark
 from vsphere_ai.errors import Unreachable, VsphereAiError
 from vsphere_ai.fleet.coordinator import Coordinator
-from vsphere_ai.fleet.dask import DaskFleet, Offer, answer_of
+from vsphere_ai.fleet.dask import DaskFleet, WorkerInfo, answer_of
 from vsphere_ai.fleet.shard import FleetEmit, Shard, outcome_of
 from vsphere_ai.fleet.takeover import waiting
 from vsphere_ai.fleet.wire import error_of
@@ -36,7 +36,7 @@ class _Placed:
     warned: bool = False
 
 
-class Watch:
+class ShardWatch:
     """Shards that are not settled. `where` is how workers reach the coordinator."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Watch:
         each.seen, each.warned = time.monotonic(), False
         return False
 
-    def _look(self, each: _Placed, offers: tuple[Offer, ...]) -> None:
+    def _look(self, each: _Placed, offers: tuple[WorkerInfo, ...]) -> None:
         run, name, coordinator = each.shard.run, each.shard.vcenter, self._coordinator
         stored = outcome_of(each.shard)
         if stored.over or coordinator.stop.ordered:

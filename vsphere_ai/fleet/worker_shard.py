@@ -14,8 +14,8 @@ from vsphere_ai.app.events import Event, RunStarted
 from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
 from vsphere_ai.fleet.fence import fence
-from vsphere_ai.fleet.holder import PAUSE, Holder
-from vsphere_ai.fleet.lease import Held, Terms, clock
+from vsphere_ai.fleet.holder import PAUSE, LeaseHolder
+from vsphere_ai.fleet.lease import LeaseTimings, WorkerLease, clock
 from vsphere_ai.fleet.rpc import Answer, Caller
 from vsphere_ai.fleet.run import FleetStop
 from vsphere_ai.fleet.shard import Shard, ShardOutcome, failed_outcome, open_or_resume
@@ -70,10 +70,10 @@ def _acquired(caller: Caller, shard: Shard, site: Site) -> tuple[float, Answer]:
 
 def _under_lease(site: Site, shard: Shard, caller: Caller, granted: tuple[float, Answer]) -> None:
     asked, (found, content) = granted
-    held = Held(Terms(float(str(found["lease"])), float(str(found["margin"]))), asked)
+    held = WorkerLease(LeaseTimings(float(str(found["lease"])), float(str(found["margin"]))), asked)
     stop = FleetStop()
     site.stop.add(stop)
-    with Holder(caller, shard.run, int(str(found["epoch"])), held, stop) as holder:
+    with LeaseHolder(caller, shard.run, int(str(found["epoch"])), held, stop) as holder:
         outcome = _outcome(shard, (found, content), holder, _listener(holder, stop))
         # this worker is to end, and another one goes on
         ours = site.stop.number and not outcome.over
@@ -87,7 +87,7 @@ def _under_lease(site: Site, shard: Shard, caller: Caller, granted: tuple[float,
     journal.remove(shard.run)  # the coordinator has it; what is here only would be taken for unfinished
 
 
-def _listener(holder: Holder, stop: FleetStop) -> Callable[[Event], None]:
+def _listener(holder: LeaseHolder, stop: FleetStop) -> Callable[[Event], None]:
     def listen(event: Event) -> None:
         if isinstance(event, RunStarted):
             stop.add(event.stop)
@@ -96,7 +96,7 @@ def _listener(holder: Holder, stop: FleetStop) -> Callable[[Event], None]:
     return listen
 
 
-def _outcome(shard: Shard, grant: Answer, holder: Holder, listen: Callable[[Event], None]) -> ShardOutcome:
+def _outcome(shard: Shard, grant: Answer, holder: LeaseHolder, listen: Callable[[Event], None]) -> ShardOutcome:
     found, content = grant
     keys = found["sessions"]
     earlier = [str(key) for key in keys] if isinstance(keys, list) else []
@@ -112,7 +112,7 @@ def _outcome(shard: Shard, grant: Answer, holder: Holder, listen: Callable[[Even
 
 
 @contextmanager
-def _guarded(holder: Holder) -> Iterator[None]:
+def _guarded(holder: LeaseHolder) -> Iterator[None]:
     """Have sessions that this thread begins ask the holder before logins and changes."""
     tokens = watch_logins.set(holder.login), may_change.set(holder.may_change)
     try:

@@ -16,7 +16,7 @@ VGPU_BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 
 
 @dataclass(frozen=True)
-class Gpu:
+class PhysicalGpu:
     """A physical NVIDIA GPU: PCI address, PCI device id, and its board where the catalogue has it."""
 
     pci: str
@@ -36,11 +36,11 @@ def is_nvidia_gpu(device: Mapping[str, Any]) -> bool:
     return vendor == NVIDIA and kind == DISPLAY_CLASS and device.get("subDeviceId") != 0
 
 
-def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[Gpu, ...]:
+def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[PhysicalGpu, ...]:
     """Return the physical NVIDIA GPUs among PCI devices, by PCI address."""
     physical = sorted((d for d in devices if is_nvidia_gpu(d)), key=lambda d: str(d["id"]))
     return tuple(
-        Gpu(
+        PhysicalGpu(
             d["id"],
             d["deviceId"] & UNSIGNED,
             d.get("deviceName", ""),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import parted
-from vsphere_ai.gpu.mig.parted import Entry, Path, Refuse
+from vsphere_ai.gpu.mig.parted import PartedEntry, Path, RefuseAt
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import observed
@@ -23,9 +23,9 @@ class Parted(BaseModel):
 
     file: str = Field(min_length=1)
     config: str = Field(min_length=1)
-    entries: tuple[Entry, ...] | None = observed("The configuration as it was read.")
+    entries: tuple[PartedEntry, ...] | None = observed("The configuration as it was read.")
 
-    def read_from(self, data: object, refuse: Refuse, unknown: Callable[[str, str], None]) -> Self:
+    def read_from(self, data: object, refuse: RefuseAt, unknown: Callable[[str, str], None]) -> Self:
         """Return it with its entries, given what the file holds.
 
         Every fault of the file, other configurations in it aside, goes to `refuse`; `unknown` gets a message and a help
@@ -47,7 +47,7 @@ class Parted(BaseModel):
             unknown(f"{self.file} has no configuration {self.config!r}", hint)
         return self.model_copy(update={"entries": configs.get(self.config, ())})
 
-    def by_gpu(self, facts: Facts, boards: dict[str, Board | None]) -> dict[str, Entry]:
+    def by_gpu(self, facts: Facts, boards: dict[str, Board | None]) -> dict[str, PartedEntry]:
         """Return PCI address -> the entry that counts, for the GPUs of a host that it speaks of.
 
         A GPU without MIG is as an entry wants it that disables MIG, and ``devices: all`` is not about it. GPUs are

@@ -87,7 +87,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ImageRecord:
     """What the builder of an image has recorded: cloud-init's version, its renderer, the state of the machine id.
 
     None or empty: not recorded. A version without numbers, ``()``: the image has no cloud-init.
@@ -117,7 +117,7 @@ def cleared_settings(source: Mapping[str, str], given: Mapping[str, str]) -> dic
     return {key: "" for key, value in source.items() if value and key not in given and _is_ours(key)}
 
 
-def recorded(source: Facts) -> Recorded:
+def recorded(source: Facts) -> ImageRecord:
     """Return what the builder of an image has recorded, in the advanced setting before the notes."""
     notes = str(source.get("config.annotation") or "")
     line = re.search(rf"^\s*{re.escape(KEY)}\s*[:=]\s*(.*)$", notes, re.M)
@@ -125,7 +125,7 @@ def recorded(source: Facts) -> Recorded:
     words = dict(word.partition("=")[::2] for word in text.split() if "=" in word)
     version = words.get("cloud-init", "").lower()
     numbers = re.match(r"\d+(\.\d+)*", version)
-    return Recorded(
+    return ImageRecord(
         tuple(map(int, numbers[0].split("."))) if numbers else () if version == "none" else None,
         words.get("renderer", "").lower(),
         words.get("machine-id", "").lower(),
@@ -137,7 +137,7 @@ class _Image:
     target: Target
     source: Facts
     needs: Needs
-    recorded: Recorded
+    recorded: ImageRecord
 
     def found(self, rule: str, verdict: Verdict, message: str, evidence: tuple[str, object], help: str = "") -> Finding:
         shown, source = (evidence[0], str(evidence[1])), SOURCES.get(rule, DATASOURCE)

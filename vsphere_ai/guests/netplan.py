@@ -31,7 +31,7 @@ DEFAULTS: Mapping[int, str] = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 @dataclass(frozen=True)
-class Route:
+class NetplanRoute:
     """A network in CIDR notation and the gateway to it."""
 
     to: str
@@ -52,7 +52,7 @@ class GuestNic:
     addresses: tuple[str, ...] = ()
     mtu: int | None = None
     gateways: tuple[str, ...] = ()
-    routes: tuple[Route, ...] = ()
+    routes: tuple[NetplanRoute, ...] = ()
     primary: bool = False
     nameservers: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
@@ -142,37 +142,37 @@ def _ethernet(nic: GuestNic, table: int | None) -> dict[str, object]:
     return made
 
 
-class _Part(BaseModel):
+class _NetplanPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class _Match(_Part):
+class _Match(_NetplanPart):
     macaddress: str
 
 
-class _Route(_Part):
+class _Route(_NetplanPart):
     to: str
     via: str | None = None
     scope: str | None = None
     table: int | None = None
 
 
-class _Rule(_Part):
+class _Rule(_NetplanPart):
     source: str = Field(alias="from")
     table: int
     priority: int
 
 
-class _Nameservers(_Part):
+class _Nameservers(_NetplanPart):
     addresses: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
 
 
-class _Overrides(_Part):
+class _Overrides(_NetplanPart):
     routes: bool = Field(alias="use-routes")
 
 
-class _Ethernet(_Part):
+class _Ethernet(_NetplanPart):
     match: _Match
     set_name: str = Field(alias="set-name")
     mtu: int | None = None
@@ -186,12 +186,12 @@ class _Ethernet(_Part):
     policy: tuple[_Rule, ...] = Field(default=(), alias="routing-policy")
 
 
-class _Network(_Part):
+class _Network(_NetplanPart):
     version: int
     ethernets: dict[str, _Ethernet]
 
 
-class _Document(_Part):
+class _Document(_NetplanPart):
     network: _Network
 
 
@@ -212,7 +212,7 @@ def _nic(name: str, each: _Ethernet) -> GuestNic:
         addresses=each.addresses,
         mtu=each.mtu,
         gateways=tuple(r.via for r in each.routes if r.to in defaults and r.via),
-        routes=tuple(Route(r.to, r.via) for r in each.routes if r.to not in defaults and r.via),
+        routes=tuple(NetplanRoute(r.to, r.via) for r in each.routes if r.to not in defaults and r.via),
         primary=bool(own or each.dhcp4) and used in (set(), {None}) and each.overrides is None,
         nameservers=each.nameservers.addresses,
         search=each.nameservers.search,

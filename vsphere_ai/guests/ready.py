@@ -44,7 +44,7 @@ class _Text(_Part):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeAnswer:
     """What a probe found: ``free``, ``conflict``, ``absent`` of an address; ``answered``, ``silent`` of a gateway.
 
     Either may be ``not probed`` for a `reason`. `mac` is the station that answered, empty where it is not known.
@@ -64,8 +64,8 @@ class NicReady:
 
     name: str
     mtu: int
-    addresses: Mapping[str, Answer]
-    gateways: Mapping[str, Answer]
+    addresses: Mapping[str, ProbeAnswer]
+    gateways: Mapping[str, ProbeAnswer]
     routing: str
 
 
@@ -153,7 +153,7 @@ def machine_problems(guests: Mapping[Target, Ready]) -> Iterator[Problem]:
 def _against(nic: GuestNic, table: int | None, found: NicReady) -> Iterator[tuple[str, str, str]]:
     for text in nic.addresses:
         host = str(ip_interface(text).ip)
-        answer = found.addresses.get(host, Answer("absent"))
+        answer = found.addresses.get(host, ProbeAnswer("absent"))
         if answer.word == "conflict":
             by = f"the station {answer.mac}" if answer.mac else "another station"
             help = "find it by its MAC address; exclude the address from the pool, or take it from the other one"
@@ -162,7 +162,7 @@ def _against(nic: GuestNic, table: int | None, found: NicReady) -> Iterator[tupl
             help = "look at the guest's renderer: `cloud-init status --long`, `netplan get`"
             yield "guest.address-missing", f"the interface does not have {host}", help
     for gateway in nic.gateways:
-        if found.gateways.get(str(ip_address(gateway)), Answer("silent")).word == "silent":
+        if found.gateways.get(str(ip_address(gateway)), ProbeAnswer("silent")).word == "silent":
             help = "check the port group's VLAN, the uplinks, and the gateway itself"
             yield "guest.gateway-silent", f"the gateway {gateway} does not answer", help
     if table is not None and nic.addresses and found.routing != f"table {table}":
@@ -178,10 +178,10 @@ def _nic(nic: _Nic) -> NicReady:
     return NicReady(nic.name, nic.mtu, addresses, gateways, nic.routing)
 
 
-def _answer(text: str) -> Answer:
+def _answer(text: str) -> ProbeAnswer:
     found = _RESULT.fullmatch(text)
     if found is None:
         raise ValueError(f"'{text[:40]}' is not a result of a probe")
     if found["word"] is None:
-        return Answer(NOT_PROBED, reason=found["reason"])
-    return Answer(found["word"], found["mac"] or "")
+        return ProbeAnswer(NOT_PROBED, reason=found["reason"])
+    return ProbeAnswer(found["word"], found["mac"] or "")

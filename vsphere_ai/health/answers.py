@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class GuestCommand:
     """A command that a guest is asked: its name, its words, and the seconds that it may take."""
 
     name: str
@@ -28,7 +28,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandAnswer:
     """What a command brought: exit code and output; or a `failure`: why there is no answer, such as a time-out."""
 
     code: int = 0
@@ -72,18 +72,22 @@ _SYSFS = (
     "/sys/class/infiniband/*/ports/*/rate /sys/class/net/*/carrier_changes"
 )
 _RATE = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/rate:([\d.]+) Gb/sec.*")
-SMI = Asked("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
-MEASURES = Asked("gpu-measures", ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits"))
-REPLAYS = Asked("gpu-replays", ("nvidia-smi", "-q", "-x"))
-PROCESSES = Asked("gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"))
-CUDA = Asked("cuda", ("nvidia-smi",))
-VERSIONS = Asked("packages", ("python3", "-c", _VERSIONS))
-LINKS = Asked("rdma-link", ("rdma", "link"))
-ADDRESSES = Asked("addresses", ("ip", "-j", "addr"))
-RULES = Asked("rules", ("ip", "-j", "rule"))
-KERNEL = Asked("kernel", ("dmesg",))
-UPTIME = Asked("uptime", ("cat", "/proc/uptime"))
-SYSFS = Asked("sysfs", ("sh", "-c", f"grep -H . {_SYSFS} 2>/dev/null"))
+SMI = GuestCommand("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
+MEASURES = GuestCommand(
+    "gpu-measures", ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits")
+)
+REPLAYS = GuestCommand("gpu-replays", ("nvidia-smi", "-q", "-x"))
+PROCESSES = GuestCommand(
+    "gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits")
+)
+CUDA = GuestCommand("cuda", ("nvidia-smi",))
+VERSIONS = GuestCommand("packages", ("python3", "-c", _VERSIONS))
+LINKS = GuestCommand("rdma-link", ("rdma", "link"))
+ADDRESSES = GuestCommand("addresses", ("ip", "-j", "addr"))
+RULES = GuestCommand("rules", ("ip", "-j", "rule"))
+KERNEL = GuestCommand("kernel", ("dmesg",))
+UPTIME = GuestCommand("uptime", ("cat", "/proc/uptime"))
+SYSFS = GuestCommand("sysfs", ("sh", "-c", f"grep -H . {_SYSFS} 2>/dev/null"))
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,11 @@ class GuestFacts:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_guest(answers: Mapping[str, Answer]) -> GuestFacts:
+def read_guest(answers: Mapping[str, CommandAnswer]) -> GuestFacts:
     """Return the facts in the answers of a guest; what cannot be read is a failure of its command."""
     failures: dict[str, str] = {}
 
-    def read(asked: Asked, parse: Callable[[str], T], default: T, codes: Sequence[int] = (0,)) -> T:
+    def read(asked: GuestCommand, parse: Callable[[str], T], default: T, codes: Sequence[int] = (0,)) -> T:
         answer = answers.get(asked.name)
         if answer is None:
             return default
@@ -253,7 +257,7 @@ def names_lost_gpu(out: str) -> bool:
     return 0 < lost < len(lines)
 
 
-def _codes(answer: Answer | None) -> tuple[int, ...]:
+def _codes(answer: CommandAnswer | None) -> tuple[int, ...]:
     beside = (answer.code,) if answer is not None and names_lost_gpu(answer.out) else ()
     return (0, NO_DEVICES, *beside)
 

@@ -26,11 +26,11 @@ from vsphere_ai.health.answers import (
 )
 from vsphere_ai.health.counters import Reading, pcie_replays_allowed
 from vsphere_ai.health.finding import ON_TRIAL, VmFinding, VmJudge, Witness
-from vsphere_ai.health.kernel.kernel_log import Event, events
+from vsphere_ai.health.kernel.kernel_log import KernelEvent, events
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
 from vsphere_ai.health.logs import CABLE, is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
-from vsphere_ai.health.profile import MEASURES, Profile, measured
+from vsphere_ai.health.profile import MEASURES, HealthProfile, measured
 from vsphere_ai.health.registry import with_next_step
 from vsphere_ai.health.witness import HostFacts, gpu_findings, host_findings, is_other_branch
 from vsphere_ai.model.finding import Verdict, seriousness, worst
@@ -61,7 +61,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedVm:
     """A VM as both witnesses see it. `error` is why its guest could not be asked at all; `hangs`: it runs no command.
 
     `before` and `after` are two readings of its counters; `passthrough`: its GPUs are its own. `at` is when it was
@@ -106,7 +106,7 @@ class VmHealth:
         return worst(self.findings)
 
 
-def judge(observed: Observed, profile: Profile, more: Iterable[VmFinding] = ()) -> VmHealth:
+def judge(observed: ObservedVm, profile: HealthProfile, more: Iterable[VmFinding] = ()) -> VmHealth:
     """Return the health of a VM; `more` are findings of it that came of looking at several VMs."""
     every = (f for f in (*_findings(observed, profile), *more) if f.rule not in profile.skip)
     found = (_on_trial(f) if f.rule in profile.shadow else with_next_step(f) for f in every)
@@ -118,7 +118,7 @@ def _on_trial(finding: VmFinding) -> VmFinding:
     return replace(finding, verdict="info", evidence=(*finding.evidence, (ON_TRIAL, finding.verdict)))
 
 
-def _findings(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
+def _findings(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
     inside: list[VmFinding] = []
     if observed.error:
@@ -145,7 +145,7 @@ CAUSES = ("uplink-speed", "throttle")
 OF_GPU = ("gpu-clock", "gpu-power", "gpu-temperature")
 
 
-def _numbers(observed: Observed, profile: Profile, known: set[str]) -> Iterator[VmFinding]:
+def _numbers(observed: ObservedVm, profile: HealthProfile, known: set[str]) -> Iterator[VmFinding]:
     """Yield the numbers that differ from the profile's, without parts of which the cause is `known`."""
     node = observed.node
     for name, values in measured(node, observed.guest, observed.owned).items():
@@ -181,7 +181,7 @@ def _answers(node: Node, guest: GuestFacts) -> Iterator[VmFinding]:
         yield VmJudge(node)(id, check, why, remedy)
 
 
-def _gpus(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
+def _gpus(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
     if SMI.name in guest.failures:
         return
@@ -204,7 +204,7 @@ def _gpus(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
             yield VmJudge(node, part)("ecc", "warn", message, "watch it; reset the GPU")
 
 
-def _rails(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
+def _rails(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
     node, guest = observed.node, observed.guest
     if LINKS.name in guest.failures:
         return
@@ -221,7 +221,7 @@ def _rails(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
     yield from _uncabled(observed)
 
 
-def _uncabled(observed: Observed) -> Iterator[VmFinding]:
+def _uncabled(observed: ObservedVm) -> Iterator[VmFinding]:
     """Yield the RDMA cards, by PCI address without function, that carry no rail and have fewer active ports."""
     node, active = observed.node, Counter[str]()
     rails = {link.device for rail in node.rails if (link := link_of(rail, observed.guest)) is not None}
@@ -234,7 +234,7 @@ def _uncabled(observed: Observed) -> Iterator[VmFinding]:
         yield VmJudge(node, f"RDMA NIC {card} in the guest")("uncabled", "warn", message, CABLE)
 
 
-def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) -> Iterator[tuple[str, str, str]]:
+def _rail(rail: Rail, guest: GuestFacts, profile: HealthProfile, sources: set[str]) -> Iterator[tuple[str, str, str]]:
     link = link_of(rail, guest)
     if link is None:
         yield "rdma-link", "the guest has no RDMA device for this rail", "load the driver of the adapter"
@@ -254,7 +254,7 @@ def _rail(rail: Rail, guest: GuestFacts, profile: Profile, sources: set[str]) ->
         yield "policy-route", f"no rule is for {rail.address}", "use an image with netplan, and `netplan apply`"
 
 
-def _counters(observed: Observed, said: set[str]) -> Iterator[VmFinding]:
+def _counters(observed: ObservedVm, said: set[str]) -> Iterator[VmFinding]:
     """Yield counters that rise; of a rail that is down, or whose outages were found in a log, nothing more is said."""
     node = observed.node
     said = said | {rail_part(rail) for rail in node.rails if is_down(rail, observed.guest)}
@@ -273,7 +273,7 @@ def _counters(observed: Observed, said: set[str]) -> Iterator[VmFinding]:
             yield VmJudge(node, part)(check, each.limit.verdict, each.message, CABLE)
 
 
-def _replays(observed: Observed) -> Iterator[VmFinding]:
+def _replays(observed: ObservedVm) -> Iterator[VmFinding]:
     """Yield the whole GPUs whose PCIe link repeats more packets than generation and lanes allow."""
     node, before = observed.node, {r.device: r for r in observed.before if REPLAYED in r.values}
     for part, gpu in observed.owned if observed.passthrough else ():
@@ -289,7 +289,7 @@ def _replays(observed: Observed) -> Iterator[VmFinding]:
             yield VmJudge(node, part)("pcie-replay", "warn", message, remedy)
 
 
-def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEvent, ...]:
+def gpu_events(observed: ObservedVm, now: datetime, hours: float) -> tuple[GpuEvent, ...]:
     """Return the errors in the logs of guest and host by physical GPU; one that both have counts once.
 
     The GPU is named by host and PCI address, where that is known; else by VM and the address in the guest. An error of
@@ -311,7 +311,7 @@ def gpu_events(observed: Observed, now: datetime, hours: float) -> tuple[GpuEven
     return tuple(found)
 
 
-def _event_of(observed: Observed, event: Event, start: int, *, virtual: bool) -> GpuEvent:
+def _event_of(observed: ObservedVm, event: KernelEvent, start: int, *, virtual: bool) -> GpuEvent:
     node = observed.node
     if event.kind == "sxid":  # of a switch between GPUs, and of none of them
         return GpuEvent(f"{node.vm if virtual else node.host} {event.device}", event, node.vm, start)
@@ -356,7 +356,7 @@ def _gpu_of(node: Node, device: str, *, virtual: bool) -> str:
     return f"{node.vm} {device}" if virtual else ""
 
 
-def _versions(observed: Observed, profile: Profile) -> Iterator[VmFinding]:
+def _versions(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
     """Yield versions that are not the profile's; that the driver is not of the host's branch is another check."""
     node, guest = observed.node, observed.guest
     driver = next((gpu.driver for gpu in guest.gpus), "")

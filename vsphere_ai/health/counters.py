@@ -14,7 +14,7 @@ from vsphere_ai.model.finding import Verdict
 
 
 @dataclass(frozen=True)
-class Limit:
+class CounterLimit:
     """More than `most` per `per` seconds is too much; 0 seconds: any increase is."""
 
     verdict: Verdict
@@ -22,18 +22,18 @@ class Limit:
     per: int = 0
 
 
-LIMITS: Mapping[str, tuple[Limit, ...]] = {
-    "link_downed": (Limit("fail"),),
-    "excessive_buffer_overrun_errors": (Limit("fail"),),
-    "local_link_integrity_errors": (Limit("fail"),),
-    "rnr_nak_retry_err": (Limit("fail"),),
-    "symbol_error": (Limit("fail", 120, 3600), Limit("warn", 10, 1)),
-    "link_error_recovery": (Limit("warn", 5, 60),),
-    "port_rcv_errors": (Limit("warn", 10, 1),),
-    "local_ack_timeout_err": (Limit("warn", 1, 1),),
-    "port_xmit_discards": (Limit("warn", 100, 1),),
-    "roce_slow_restart": (Limit("warn", 10, 1),),
-    "carrier_changes": (Limit("warn", 2, 3600),),
+LIMITS: Mapping[str, tuple[CounterLimit, ...]] = {
+    "link_downed": (CounterLimit("fail"),),
+    "excessive_buffer_overrun_errors": (CounterLimit("fail"),),
+    "local_link_integrity_errors": (CounterLimit("fail"),),
+    "rnr_nak_retry_err": (CounterLimit("fail"),),
+    "symbol_error": (CounterLimit("fail", 120, 3600), CounterLimit("warn", 10, 1)),
+    "link_error_recovery": (CounterLimit("warn", 5, 60),),
+    "port_rcv_errors": (CounterLimit("warn", 10, 1),),
+    "local_ack_timeout_err": (CounterLimit("warn", 1, 1),),
+    "port_xmit_discards": (CounterLimit("warn", 100, 1),),
+    "roce_slow_restart": (CounterLimit("warn", 10, 1),),
+    "carrier_changes": (CounterLimit("warn", 2, 3600),),
 }
 SHORTEST = timedelta(seconds=10)
 """Two readings that are nearer give no rate."""
@@ -60,7 +60,7 @@ class CounterRise:
     counter: str
     rise: int
     seconds: float
-    limit: Limit
+    limit: CounterLimit
 
     @property
     def message(self) -> str:
@@ -95,7 +95,7 @@ def findings(before: Reading, after: Reading) -> tuple[CounterRise, ...]:
     return tuple(found)
 
 
-def _exceeds(rise: int, seconds: float, limit: Limit) -> bool:
+def _exceeds(rise: int, seconds: float, limit: CounterLimit) -> bool:
     if not limit.per:
         return rise > 0
     # of a time shorter than that of the limit, the whole amount has to have come already
@@ -103,14 +103,14 @@ def _exceeds(rise: int, seconds: float, limit: Limit) -> bool:
 
 
 @dataclass(frozen=True)
-class Outage:
+class LinkOutage:
     """A time in which a link was down; `up` None: it still is."""
 
     down: datetime
     up: datetime | None
 
 
-def link_problem(outages: Sequence[Outage], now: datetime) -> str:
+def link_problem(outages: Sequence[LinkOutage], now: datetime) -> str:
     """Return whether a link flaps (three times down for 25 s or more within 12 hours) or is down; "" for neither."""
     current = next((o for o in outages if o.up is None), None)
     if current and now - current.down > DROP:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.health.answers import PROCESSES, SMI, Answer, Asked, GuestFacts
+from vsphere_ai.health.answers import PROCESSES, SMI, CommandAnswer, GuestCommand, GuestFacts
 from vsphere_ai.health.finding import VmFinding, VmJudge
 from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.preflight import MEMORY_IN_USE
@@ -43,9 +43,9 @@ _HEADING = re.compile(r"\|-+\s+(?P<name>.+?)\s+-+\+")
 _ROW = re.compile(r"\|\s*(?P<name>[^|]*?)\s*\|\s*(?P<result>[^|]*?)\s*\|")
 
 
-def command(level: int) -> Asked:
+def command(level: int) -> GuestCommand:
     """Return the command of a level, 1 to 4."""
-    return Asked("dcgm", ("dcgmi", "diag", "-r", str(level), "-j"), TIMEOUTS[level])
+    return GuestCommand("dcgm", ("dcgmi", "diag", "-r", str(level), "-j"), TIMEOUTS[level])
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def in_use(guest: GuestFacts) -> str:
     return f"{full.memory_used} MiB of GPU {full.index}" if full else ""
 
 
-def dcgm_findings(node: Node, guest: GuestFacts, answer: Answer, level: int) -> Iterator[VmFinding]:
+def dcgm_findings(node: Node, guest: GuestFacts, answer: CommandAnswer, level: int) -> Iterator[VmFinding]:
     """Yield what a run of a level says against a VM; a test that was skipped or is missing was not passed."""
 
     def found(verdict: Verdict, message: str, remedy: str, gpu: int | None = None) -> VmFinding:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from vsphere_ai.health.answers import GuestFacts, link_of
-from vsphere_ai.health.counters import Outage
+from vsphere_ai.health.counters import LinkOutage
 from vsphere_ai.health.finding import VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.kernel_log import HARDWARE, events, unfamiliar
 from vsphere_ai.health.outages import GUEST_LINK, outage_problem, outages_in
 from vsphere_ai.health.preflight import rail_part
-from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.health.witness import HostFacts
 from vsphere_ai.model.nodes import Node, Rail
 
@@ -24,7 +24,7 @@ CABLE = "look at cable, transceiver and switch port"
 
 
 def log_findings(
-    node: Node, guest: GuestFacts, host: HostFacts, profile: Profile, now: datetime
+    node: Node, guest: GuestFacts, host: HostFacts, profile: HealthProfile, now: datetime
 ) -> Iterator[VmFinding]:
     """Yield what the logs say against a VM; XIDs are judged with those of other VMs, see `xid_findings`."""
     boot = now - timedelta(seconds=guest.uptime) if guest.uptime is not None else None
@@ -45,7 +45,7 @@ def log_findings(
         yield from _unfamiliar(node, guest, frozenset(profile.kernel_log))
 
 
-Window = tuple[tuple[Mapping[str, list[Outage]], Mapping[str, list[Outage]]], datetime, float]
+Window = tuple[tuple[Mapping[str, list[LinkOutage]], Mapping[str, list[LinkOutage]]], datetime, float]
 """Outages as the host and as the guest saw them, the time, and how many hours back a single one counts."""
 
 
@@ -57,7 +57,7 @@ def _outages(node: Node, rail: Rail, guest: GuestFacts, window: Window) -> Itera
     (outside, inside), now, hours = window
     link = link_of(rail, guest)
     name = rail.interface or (link.netdev if link else "")
-    sides: tuple[tuple[list[Outage], Witness], ...] = (
+    sides: tuple[tuple[list[LinkOutage], Witness], ...] = (
         (outside.get(rail.vmnic, []), "host"),
         (inside.get(name, []), "guest"),
     )

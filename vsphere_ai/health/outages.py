@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from vsphere_ai.health.counters import Outage, link_problem
+from vsphere_ai.health.counters import LinkOutage, link_problem
 from vsphere_ai.health.kernel.kernel_log import LONGEST_LINE, time_of
 
 GUEST_LINK = re.compile(
@@ -22,13 +22,15 @@ HOST_LINK = re.compile(r"\[vob\.net\.vmnic\.linkstate\.(?P<state>up|down)\] vmni
 LONG = timedelta(seconds=30)
 
 
-def outages_in(lines: Iterable[str], boot: datetime | None = None, ahead: float = 0.0) -> Mapping[str, list[Outage]]:
+def outages_in(
+    lines: Iterable[str], boot: datetime | None = None, ahead: float = 0.0
+) -> Mapping[str, list[LinkOutage]]:
     """Return the outages by interface or vmnic, the oldest first.
 
     `boot` turns seconds since boot into times, `ahead` is how many seconds the clock of the log is ahead. Lines without
     a time, and a link that comes up without having gone down, are left out.
     """
-    found: dict[str, list[Outage]] = {}
+    found: dict[str, list[LinkOutage]] = {}
     for line in lines:
         line = line[:LONGEST_LINE]
         said = HOST_LINK.search(line) or GUEST_LINK.search(line)
@@ -39,13 +41,13 @@ def outages_in(lines: Iterable[str], boot: datetime | None = None, ahead: float 
         own = found.setdefault(said["name"], [])
         waits = bool(own) and own[-1].up is None
         if said["state"].lower() == "down" and not waits:
-            own.append(Outage(when, None))
+            own.append(LinkOutage(when, None))
         elif said["state"].lower() == "up" and waits:
-            own[-1] = Outage(own[-1].down, when)
+            own[-1] = LinkOutage(own[-1].down, when)
     return found
 
 
-def outage_problem(outages: list[Outage], now: datetime, hours: float) -> str:
+def outage_problem(outages: list[LinkOutage], now: datetime, hours: float) -> str:
     """Return why a link is not sound: it flaps, it is down, or was down for 30 s within the last hours; "" where it is.
 
     Of an outage that has not ended only the drop counts: the state of the link itself is another check.

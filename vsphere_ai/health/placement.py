@@ -25,7 +25,7 @@ _A100 = re.compile(r"(grid|nvidia)_a100")
 
 
 @dataclass(frozen=True)
-class Place:
+class VmPlace:
     """What vCenter and the host show of a VM's place.
 
     `functions` are, by the MAC address of a rail on a virtual function, the physical NICs by which its port group goes
@@ -41,7 +41,7 @@ class Place:
 
 
 def place_findings(
-    node: Node, packages: Mapping[str, str], settings: Mapping[str, str], place: Place
+    node: Node, packages: Mapping[str, str], settings: Mapping[str, str], place: VmPlace
 ) -> Iterator[VmFinding]:
     """Yield the problems of the place of a VM. `packages` are those of its guest, `settings` the VM's."""
 
@@ -71,7 +71,7 @@ def _numa(node: Node) -> Iterator[Said]:
         yield "numa", "fail" if cpus.hot_add else "warn", f"{message} {where} alone{blind}", remedy, part
 
 
-def _rails(node: Node, place: Place) -> Iterator[Said]:
+def _rails(node: Node, place: VmPlace) -> Iterator[Said]:
     gpus = {g.site.numa for g in node.gpus if g.site is not None and g.site.numa is not None}
     used = {rail.vmnic for rail in node.rails}
     near = [nic for number in sorted(gpus) for nic in place.near.get(number, ()) if nic not in used]
@@ -87,7 +87,7 @@ def _rails(node: Node, place: Place) -> Iterator[Said]:
             yield "rail-numa", "warn", message, f"let the port group of the rail go out by {near[0]}", rail_part(rail)
 
 
-def _direct(settings: Mapping[str, str], place: Place) -> Iterator[Said]:
+def _direct(settings: Mapping[str, str], place: VmPlace) -> Iterator[Said]:
     on = {key: settings.get(key, "").strip().lower() == "true" for key in (P2P, RELAX_ACS)}
     if not place.direct or not any(on.values()):
         return

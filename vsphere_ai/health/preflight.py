@@ -29,7 +29,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PreflightRequirements:
     """What is to be started. `processes` is how many a node gets, each with its own GPU; 0: at least one GPU.
 
     `listens` are numbers of nodes, each with a port on which the job will listen there. `shared` are folders that
@@ -50,7 +50,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Path:
+class RailPath:
     """Whether packets pass from a rail to another: `large` of the whole MTU, `small` ones; None: not tried."""
 
     source: str
@@ -61,7 +61,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PreflightNode:
     """What was seen of a node: `error` of SSH, or its facts, its clock, and what it reaches.
 
     `offset` is how many seconds its clock is ahead of this machine's, `uncertain` by how much that may be wrong.
@@ -87,7 +87,10 @@ class Seen:
 
 
 def preflight_findings(
-    nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted, paths: Sequence[Path] = ()
+    nodes: Sequence[Node],
+    seen: Mapping[str, PreflightNode],
+    wanted: PreflightRequirements,
+    paths: Sequence[RailPath] = (),
 ) -> tuple[VmFinding, ...]:
     """Return what blocks a start; nothing for nodes on which everything holds."""
     found = [f for node in nodes for f in _unreachable(node, seen[node.vm])]
@@ -117,14 +120,14 @@ def _fail(check: str, node: Node, message: str, remedy: str, part: str = "") -> 
     return VmJudge(node, part)(check, "fail", message, remedy)
 
 
-def _unreachable(node: Node, seen: Seen) -> Iterator[VmFinding]:
+def _unreachable(node: Node, seen: PreflightNode) -> Iterator[VmFinding]:
     if seen.power != "poweredOn":
         yield _fail("power", node, "the VM is not powered on", "power it on, or take it out of the set")
     elif seen.error:
         yield _fail("ssh", node, seen.error, seen.remedy or "look at the guest")
 
 
-def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[VmFinding]:
+def _of_node(node: Node, seen: PreflightNode, wanted: PreflightRequirements) -> Iterator[VmFinding]:
     yield from _gpus(node, seen.facts, wanted) if wanted.gpus else ()
     yield from _links(node, seen.facts)
     have = {address for interface in seen.facts.interfaces.values() for address in interface.addresses}
@@ -139,7 +142,7 @@ def _of_node(node: Node, seen: Seen, wanted: Wanted) -> Iterator[VmFinding]:
         yield _fail("shared-path", node, f"{folder} is not there", "mount the shared file system on the guest")
 
 
-def _gpus(node: Node, facts: GuestFacts, wanted: Wanted) -> Iterator[VmFinding]:
+def _gpus(node: Node, facts: GuestFacts, wanted: PreflightRequirements) -> Iterator[VmFinding]:
     if SMI.name in facts.failures:
         yield _fail("gpu-driver", node, facts.failures[SMI.name], "look at the driver in the guest", _parts(node))
         return
@@ -186,7 +189,9 @@ def _links(node: Node, facts: GuestFacts) -> Iterator[VmFinding]:
             yield _fail("rdma-link", node, f"{link.device} is {link.state}", remedy, rail_part(rail))
 
 
-def _versions(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
+def _versions(
+    nodes: Sequence[Node], seen: Mapping[str, PreflightNode], wanted: PreflightRequirements
+) -> Iterator[VmFinding]:
     """Yield the nodes that have another version than most; of as many, than the first one."""
     usable = [n for n in nodes if not wanted.gpus or SMI.name not in seen[n.vm].facts.failures]
     driver = {n.vm: seen[n.vm].facts.gpus[0].driver for n in usable if seen[n.vm].facts.gpus}
@@ -213,7 +218,7 @@ def _versions(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -
                 yield _fail("versions", node, message, "use the same image for every VM of the set")
 
 
-def _clocks(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFinding]:
+def _clocks(nodes: Sequence[Node], seen: Mapping[str, PreflightNode]) -> Iterator[VmFinding]:
     offsets = {n.vm: o for n in nodes if (o := seen[n.vm].offset) is not None}
     if not offsets:
         return
@@ -227,7 +232,7 @@ def _clocks(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFindi
             yield _fail("clock", node, message, "synchronise the clock: `chronyc tracking`, or VMware Tools")
 
 
-def _mtus(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFinding]:
+def _mtus(nodes: Sequence[Node], seen: Mapping[str, PreflightNode]) -> Iterator[VmFinding]:
     """Yield the rails whose interface has another MTU than the playbook says, else than most of the same number."""
     own: dict[str, list[tuple[Node, Rail, int]]] = {}
     for node in nodes:
@@ -245,7 +250,7 @@ def _mtus(nodes: Sequence[Node], seen: Mapping[str, Seen]) -> Iterator[VmFinding
                 yield _fail("mtu", node, f"the interface has an MTU of {mtu}, not {right}", remedy, rail_part(rail))
 
 
-def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[VmFinding]:
+def _paths(nodes: Sequence[Node], paths: Sequence[RailPath]) -> Iterator[VmFinding]:
     by_vm = {node.vm: node for node in nodes}
     left = [p for p in paths if p.large is False]
     while left:
@@ -267,13 +272,15 @@ def _paths(nodes: Sequence[Node], paths: Sequence[Path]) -> Iterator[VmFinding]:
             yield _fail("path-mtu", node, message, remedy, rail_part(rail))
 
 
-def _with_paths(found: VmFinding, paths: Sequence[Path]) -> VmFinding:
+def _with_paths(found: VmFinding, paths: Sequence[RailPath]) -> VmFinding:
     """Return a finding about a node that is not reached, or reaches none, with what its rails do not reach either."""
     more = [f"no packet passes from {p.source} to {p.target} on {rail_part(p.rail)}" for p in paths]
     return replace(found, message="; ".join((found.message, *more)))
 
 
-def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
+def _scripts(
+    nodes: Sequence[Node], seen: Mapping[str, PreflightNode], wanted: PreflightRequirements
+) -> Iterator[VmFinding]:
     """Yield the nodes without a script, and those that have another one than most; of as many, than the first one."""
     for path in wanted.scripts:
         own = {n: seen[n.vm].scripts[path] for n in nodes if path in seen[n.vm].scripts}
@@ -288,7 +295,7 @@ def _scripts(nodes: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) ->
 
 
 def _ports(
-    nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], listens: Sequence[tuple[int, int]]
+    nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, PreflightNode], listens: Sequence[tuple[int, int]]
 ) -> Iterator[VmFinding]:
     """Yield ports that are in use, and nodes that do not reach one: where no other node does, the one that has it."""
     wrong: dict[tuple[str, str], list[int]] = {}
@@ -309,7 +316,10 @@ def _ports(
 
 
 def _unreached(
-    nodes: Sequence[Node], alive: Sequence[Node], seen: Mapping[str, Seen], wrong: Mapping[tuple[str, str], list[int]]
+    nodes: Sequence[Node],
+    alive: Sequence[Node],
+    seen: Mapping[str, PreflightNode],
+    wrong: Mapping[tuple[str, str], list[int]],
 ) -> Iterator[VmFinding]:
     by_vm = {node.vm: node for node in nodes}
     left = dict(wrong)
@@ -331,7 +341,9 @@ def _unreached(
         yield _fail("port-reach", node, message, "look at firewalls and routes of the two guests")
 
 
-def _logins(head: Node, others: Sequence[Node], seen: Mapping[str, Seen], wanted: Wanted) -> Iterator[VmFinding]:
+def _logins(
+    head: Node, others: Sequence[Node], seen: Mapping[str, PreflightNode], wanted: PreflightRequirements
+) -> Iterator[VmFinding]:
     """Yield nodes to which rank 0's node cannot log in; where it is none of several, rank 0's node."""
     wrong = {n.vm: (n, why) for n in others if (why := seen[head.vm].logins.get(n.address, ""))}
     remedy = (

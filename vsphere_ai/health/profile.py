@@ -15,7 +15,7 @@ from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 
-class Number(BaseModel):
+class HealthyNumber(BaseModel):
     """A number that was measured on healthy VMs: the mean, and the spread of one VM (standard deviation)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,7 +26,7 @@ class Number(BaseModel):
 
 
 @dataclass(frozen=True)
-class Measure:
+class ProfileMeasure:
     """What a number is: its unit, the check that judges it, and the least share that it may differ by.
 
     `rises`: too much is wrong, else too little.
@@ -39,18 +39,18 @@ class Measure:
     remedy: str
     rises: bool = False
 
-    def limit(self, number: Number) -> float:
+    def limit(self, number: HealthyNumber) -> float:
         """Return from which value on a VM is found: four times the spread, and no less than the share."""
         apart = max(4 * number.spread, self.share * number.typical)
         return number.typical + apart if self.rises else number.typical - apart
 
 
-MEASURES: Mapping[str, Measure] = {
-    "gpu_memory": Measure("MiB", "gpu-memory", "fail", 0.01, "look at the vGPU profile, and at ECC of the GPU"),
-    "gpu_clock": Measure("MHz", "gpu-clock", "fail", 0.02, "look at clock limits (`nvidia-smi -q -d CLOCK`)"),
-    "gpu_power": Measure("W", "gpu-power", "warn", 0.02, "look at the power limit (`nvidia-smi -q -d POWER`)"),
-    "gpu_temperature": Measure("°C", "gpu-temperature", "warn", 0.3, "look at cooling and its load", rises=True),
-    "rail_speed": Measure("Gb/s", "rail-speed", "fail", 0.02, "look at cable, transceiver and switch port"),
+MEASURES: Mapping[str, ProfileMeasure] = {
+    "gpu_memory": ProfileMeasure("MiB", "gpu-memory", "fail", 0.01, "look at the vGPU profile, and at ECC of the GPU"),
+    "gpu_clock": ProfileMeasure("MHz", "gpu-clock", "fail", 0.02, "look at clock limits (`nvidia-smi -q -d CLOCK`)"),
+    "gpu_power": ProfileMeasure("W", "gpu-power", "warn", 0.02, "look at the power limit (`nvidia-smi -q -d POWER`)"),
+    "gpu_temperature": ProfileMeasure("°C", "gpu-temperature", "warn", 0.3, "look at cooling and its load", rises=True),
+    "rail_speed": ProfileMeasure("Gb/s", "rail-speed", "fail", 0.02, "look at cable, transceiver and switch port"),
 }
 """Numbers of a profile. The limits are own ones: no source gives any for a set of like VMs."""
 _OF_SMI = {"gpu_clock": "clocks.max.sm", "gpu_power": "power.limit", "gpu_temperature": "temperature.gpu"}
@@ -75,7 +75,7 @@ def measured(node: Node, facts: GuestFacts, owned: Sequence[tuple[str, SmiGpu]])
     return found
 
 
-class Profile(BaseModel):
+class HealthProfile(BaseModel):
     """What a healthy VM is like. A value that is None is not compared.
 
     `skip` names checks that are left out, `shadow` those that are reported and do not count.
@@ -101,7 +101,7 @@ class Profile(BaseModel):
     """Corrected ECC errors since the driver was loaded (facebookresearch/gcm: 50,000,000)."""
     interval: Annotated[float, Field(ge=0, le=3600)] = 10.0
     """Seconds between two readings of counters where no earlier check has any; less than 10 are 10, 0: one reading."""
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, HealthyNumber] = {}
     """Numbers of healthy VMs, by the names of `MEASURES`."""
     kernel_log: tuple[str, ...] = ()
     """Lines of the kernel's log of healthy VMs, without what differs from boot to boot; empty: not compared."""
@@ -112,7 +112,7 @@ class Profile(BaseModel):
 
     @field_validator("numbers")
     @classmethod
-    def _known(cls, given: dict[str, Number]) -> dict[str, Number]:
+    def _known(cls, given: dict[str, HealthyNumber]) -> dict[str, HealthyNumber]:
         unknown = [name for name in given if name not in MEASURES]
         if unknown:
             raise ValueError(f"there is no number '{unknown[0]}'\nthere are: {', '.join(MEASURES)}")
@@ -123,12 +123,12 @@ class Profile(BaseModel):
 class Learned:
     """A profile, the VMs that it was learned from, and those that were left out, each with the reason."""
 
-    profile: Profile
+    profile: HealthProfile
     vms: tuple[str, ...]
     left_out: Mapping[str, str]
 
 
-def learned(node: Node, facts: GuestFacts) -> Profile:
+def learned(node: Node, facts: GuestFacts) -> HealthProfile:
     """Return the profile of a VM that is known to be good, without numbers."""
     links = [(rail, link) for rail in node.rails if (link := link_of(rail, facts)) is not None]
     mtus = {i.mtu for r, link in links if (i := facts.interfaces.get(link.netdev or r.interface)) is not None}
@@ -136,7 +136,7 @@ def learned(node: Node, facts: GuestFacts) -> Profile:
     sources = {source for source, _ in facts.rules}
     addresses = [rail.address for rail in node.rails if rail.address]
     first = next(iter(facts.gpus), None)
-    return Profile(
+    return HealthProfile(
         gpus=len(facts.gpus),
         gpu_name=first.name if first else None,
         driver=first.driver if first else None,

@@ -13,7 +13,7 @@ from datetime import datetime
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
 from vsphere_ai.health.finding import VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.xids import WORDS
-from vsphere_ai.health.placement import Place, place_findings
+from vsphere_ai.health.placement import VmPlace, place_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.model.nodes import Node
 
@@ -43,7 +43,7 @@ class HostFacts:
     switch_mtu: Mapping[str, int] = field(default_factory=dict)
     teamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
-    place: Place = field(default_factory=Place)
+    place: VmPlace = field(default_factory=VmPlace)
     events: tuple[str, ...] = ()
     """Lines of its event log about links of vmnics."""
     log_failure: str = ""

@@ -22,7 +22,7 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
 
 
 @dataclass(frozen=True)
-class Checked:
+class ManifestCheck:
     """What was looked at, and the faults in the order of their places."""
 
     objects: tuple[Manifest, ...]
@@ -38,7 +38,7 @@ class Checked:
         return not any(f.severity == "error" for f in self.faults)
 
 
-def check_documents(documents: Sequence[Document], families: Sequence[str]) -> Checked:
+def check_documents(documents: Sequence[Document], families: Sequence[str]) -> ManifestCheck:
     """Check the objects of some families (see `FAMILIES`) in documents of manifests."""
     found = list(manifests(documents))
     objects = [each for each in found if isinstance(each, Manifest)]
@@ -50,7 +50,7 @@ def check_documents(documents: Sequence[Document], families: Sequence[str]) -> C
         faults.update(FAMILIES[name][1](own))
     unjudged = tuple(each for each in own if network_operator_rules.is_not_judged(each))
     looked_at = tuple(each for each in own if each not in unjudged)
-    return Checked(looked_at, len(objects) - len(own), tuple(sorted(faults)), unjudged)
+    return ManifestCheck(looked_at, len(objects) - len(own), tuple(sorted(faults)), unjudged)
 
 
 def _misspelt(manifest: Manifest, groups: set[str]) -> Fault | None:

@@ -12,20 +12,20 @@ from vsphere_ai.kubernetes.export_network_operator import (
     network_operator_objects,
 )
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions, spiderpool_findings, spiderpool_objects
-from vsphere_ai.kubernetes.manifest import Written, manifest_text
+from vsphere_ai.kubernetes.manifest import WrittenObject, manifest_text
 from vsphere_ai.kubernetes.pod_networks import Finding, Pods
-from vsphere_ai.language.yaml_files.document import Faults, parse_stream
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse_stream
 
 Options = SpiderpoolOptions | NetworkOperatorOptions
 TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Operator"}
 
 
 @dataclass(frozen=True)
-class Export:
+class ManifestExport:
     """A manifest, empty where an error blocks it; and the findings, errors first."""
 
     text: str
-    objects: tuple[Written, ...]
+    objects: tuple[WrittenObject, ...]
     findings: tuple[Finding, ...]
 
     @property
@@ -34,7 +34,7 @@ class Export:
         return any(finding.severity == "error" for finding in self.findings)
 
 
-def export(pods: Pods, options: Options, origin: str) -> Export:
+def export(pods: Pods, options: Options, origin: str) -> ManifestExport:
     """Return the manifest for pods on VMs; `origin` says in a sentence which vCenter and inventory it rests on.
 
     What is written is read again and checked as ``--check`` does; an object that breaks a rule is not handed out.
@@ -42,14 +42,14 @@ def export(pods: Pods, options: Options, origin: str) -> Export:
     own, family = _findings(pods, options)
     findings = tuple(dict.fromkeys((*pods.findings, *own)))
     if any(finding.severity == "error" for finding in findings):
-        return Export("", (), _sorted(findings))
+        return ManifestExport("", (), _sorted(findings))
     objects = tuple(_objects(pods, options))
     text = manifest_text(_head(pods, family, findings, origin), objects)
-    faults = Faults()
+    faults = FaultCollector()
     checked = check_documents(parse_stream(text, family, faults, MAX_VALUES), (family,))
     faults.raise_any()
     wrong = [Finding(f.rule, "error", f.object, f.message, f.help) for f in checked.faults if f.severity == "error"]
-    return Export("" if wrong else text, () if wrong else objects, _sorted((*findings, *wrong)))
+    return ManifestExport("" if wrong else text, () if wrong else objects, _sorted((*findings, *wrong)))
 
 
 def _findings(pods: Pods, options: Options) -> tuple[list[Finding], str]:
@@ -58,7 +58,7 @@ def _findings(pods: Pods, options: Options) -> tuple[list[Finding], str]:
     return list(network_operator_findings(pods, options)), "network-operator"
 
 
-def _objects(pods: Pods, options: Options) -> Sequence[Written]:
+def _objects(pods: Pods, options: Options) -> Sequence[WrittenObject]:
     if isinstance(options, SpiderpoolOptions):
         return list(spiderpool_objects(pods, options))
     return list(network_operator_objects(pods, options))

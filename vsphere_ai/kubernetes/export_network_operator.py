@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes import network_operator as fields
 from vsphere_ai.kubernetes import nv_ipam, sriov_operator
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
-from vsphere_ai.kubernetes.manifest import Object, Written, kubernetes_object
+from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
 from vsphere_ai.kubernetes.network_operator_rules import PREFIX
-from vsphere_ai.kubernetes.pod_networks import Finding, Names, PodNetwork, Pods, Share
-from vsphere_ai.kubernetes.vm_nodes import PassedNic
+from vsphere_ai.kubernetes.pod_networks import Finding, HeldBlock, Names, PodNetwork, Pods
+from vsphere_ai.kubernetes.vm_nodes import NicModel
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.names.networks import Range, range_of, without
+from vsphere_ai.model.names.networks import AddressRange, range_of, without
 
 OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv_ipam, sriov_operator))
 NAMESPACE = "nvidia-network-operator"
@@ -72,7 +72,7 @@ def network_operator_findings(pods: Pods, options: NetworkOperatorOptions) -> It
         yield Finding("export.mixed", "error", vms, message, "write VMs with whole NICs by themselves")
 
 
-def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Iterator[Written]:
+def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Iterator[WrittenObject]:
     """Yield the objects: the cluster's policy, a pool per pool of the inventory, networks, policies of whole NICs."""
     resources = {n.name: n.name.replace("-", "_") for n in pods.networks if n.nic.type == "sriov"}
     yield _policy(pods, resources, options)
@@ -85,13 +85,13 @@ def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Ite
     yield from (_passed(nic, options) for nic in pods.passed)
 
 
-def _passed(nic: PassedNic, options: NetworkOperatorOptions) -> Written:
+def _passed(nic: NicModel, options: NetworkOperatorOptions) -> WrittenObject:
     """Return the network of virtual functions, or the policy of whole NICs, that VMs have by DirectPath I/O."""
     ids = f"{nic.vendor}:{nic.device}"
     if nic.is_virtual:
         spec: Object = {"networkNamespace": options.namespace, "resourceName": f"vf_{nic.device}"}
         said = f"Virtual functions {ids} by DirectPath I/O."
-        return Written(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (said,))
+        return WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (said,))
     spec = {
         "resourceName": f"pf_{nic.device}",
         "nodeSelector": {f"feature.node.kubernetes.io/pci-{nic.vendor}.present": "true"},
@@ -102,16 +102,16 @@ def _passed(nic: PassedNic, options: NetworkOperatorOptions) -> Written:
     }
     said = f"NIC {ids}, a whole device by DirectPath I/O; its virtual functions are made in the guest."
     more = f"Nodes are those with its label of Node Feature Discovery. Write a SriovNetwork for pf_{nic.device}."
-    return Written(
+    return WrittenObject(
         kubernetes_object(SRIOV, "SriovNetworkNodePolicy", f"pf-{nic.device}", spec, NAMESPACE), (said, more)
     )
 
 
-def _by_pool(pods: Pods) -> dict[str, tuple[Share, ...]]:
+def _by_pool(pods: Pods) -> dict[str, tuple[HeldBlock, ...]]:
     return grouped([share for network in pods.networks for share in network.shares], lambda share: share.pool)
 
 
-def _pool_findings(pool: str, shares: Sequence[Share]) -> Iterator[Finding]:
+def _pool_findings(pool: str, shares: Sequence[HeldBlock]) -> Iterator[Finding]:
     for vm, own in grouped(shares, lambda share: share.vm).items():
         if len(own) > 1:
             message = f"two of its adapters hold blocks of the pool {pool}, and a CIDRPool has one prefix per node"
@@ -126,7 +126,7 @@ def _pool_findings(pool: str, shares: Sequence[Share]) -> Iterator[Finding]:
         )
 
 
-def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptions) -> Written:
+def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptions) -> WrittenObject:
     release = options.release or RELEASE
 
     def image(name: str, key: str = "", entries: Sequence[Object] = ()) -> Object:
@@ -153,7 +153,7 @@ def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptio
     newest = "" if options.release else f", the newest on {RELEASE_READ}"
     said = f"Images of the release {release}{newest}: give that of your operator with --release."
     drivers = "The guests' own drivers are used: there is no ofedDriver. RDMA devices are in the shared namespace mode."
-    return Written(kubernetes_object(OPERATOR, "NicClusterPolicy", fields.POLICY_NAME, spec), (said, drivers))
+    return WrittenObject(kubernetes_object(OPERATOR, "NicClusterPolicy", fields.POLICY_NAME, spec), (said, drivers))
 
 
 def _config(key: str, entries: Sequence[Object]) -> str:
@@ -169,7 +169,7 @@ def _device(resource: str, selectors: Object, rdma: bool) -> Object:
     }
 
 
-def _pool(name: str, pool_name: str, pool: Pool, shares: Sequence[Share]) -> Written:
+def _pool(name: str, pool_name: str, pool: AddressPool, shares: Sequence[HeldBlock]) -> WrittenObject:
     nodes: list[JsonValue] = [share.node for share in shares]
     match: Object = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
     routed = all(share.gateway for share in shares)
@@ -198,10 +198,10 @@ def _pool(name: str, pool_name: str, pool: Pool, shares: Sequence[Share]) -> Wri
         f"The pool {pool_name}: each VM has the block that it holds; own addresses of VMs (reported by {reported} of "
         f"{len(shares)} guests, else of guestinfo.metadata) and gateways are excluded. No other node gets a block."
     )
-    return Written(kubernetes_object(POOLS, "CIDRPool", name, spec, NAMESPACE), (said,))
+    return WrittenObject(kubernetes_object(POOLS, "CIDRPool", name, spec, NAMESPACE), (said,))
 
 
-def _given(share: Share) -> Range:
+def _given(share: HeldBlock) -> AddressRange:
     """Return what nv-ipam gives to pods of a prefix: all of it but, where there are more than two, its ends in IPv4.
 
     It leaves out the first address in IPv6, too.
@@ -209,10 +209,12 @@ def _given(share: Share) -> Range:
     whole = range_of(share.prefix)
     if whole.size <= 2:
         return whole
-    return Range(whole.version, whole.first + 1, whole.last - int(whole.version == 4))
+    return AddressRange(whole.version, whole.first + 1, whole.last - int(whole.version == 4))
 
 
-def _network(network: PodNetwork, pools: dict[str, str], resource: str, options: NetworkOperatorOptions) -> Written:
+def _network(
+    network: PodNetwork, pools: dict[str, str], resource: str, options: NetworkOperatorOptions
+) -> WrittenObject:
     nic = network.nic
     chosen = ",".join(pools[pool] for version in (4, 6) for pool in network.pools(version))
     ipam = json.dumps({"type": "nv-ipam", "poolName": chosen, "poolType": "cidrpool"})
@@ -220,7 +222,7 @@ def _network(network: PodNetwork, pools: dict[str, str], resource: str, options:
     if resource:
         comments.append(f"A pod takes the whole adapter: it asks for {PREFIX}/{resource}.")
         device: Object = {"networkNamespace": options.namespace, "resourceName": resource, "ipam": ipam}
-        return Written(kubernetes_object(OPERATOR, "HostDeviceNetwork", network.name, device), tuple(comments))
+        return WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", network.name, device), tuple(comments))
     if nic.type == "pvrdma":
         comments.append("For RDMA a pod asks for rdma/pvrdma.")
     spec: Object = {
@@ -230,4 +232,4 @@ def _network(network: PodNetwork, pools: dict[str, str], resource: str, options:
         **({"mtu": network.mtu} if network.mtu else {}),
         "ipam": ipam,
     }
-    return Written(kubernetes_object(OPERATOR, "MacvlanNetwork", network.name, spec), tuple(comments))
+    return WrittenObject(kubernetes_object(OPERATOR, "MacvlanNetwork", network.name, spec), tuple(comments))

@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
-from vsphere_ai.kubernetes.manifest import Object, Written, kubernetes_object
-from vsphere_ai.kubernetes.pod_networks import Finding, Names, PodNetwork, Pods, Share
+from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
+from vsphere_ai.kubernetes.pod_networks import Finding, HeldBlock, Names, PodNetwork, Pods
 from vsphere_ai.kubernetes.spiderpool import GROUP, VERSION
 from vsphere_ai.model.names.networks import without
 
@@ -43,7 +43,7 @@ def spiderpool_findings(pods: Pods, options: SpiderpoolOptions) -> Iterator[Find
             yield Finding("export.subnets", "error", network.label, message, "leave out --subnets")
 
 
-def spiderpool_objects(pods: Pods, options: SpiderpoolOptions) -> Iterator[Written]:
+def spiderpool_objects(pods: Pods, options: SpiderpoolOptions) -> Iterator[WrittenObject]:
     """Yield the objects: subnets if asked for, a pool per VM and network, the networks, the coordinator."""
     names = Names()
     held = [(network, share) for network in pods.networks for share in network.shares]
@@ -55,16 +55,16 @@ def spiderpool_objects(pods: Pods, options: SpiderpoolOptions) -> Iterator[Writt
         spec |= {"nodeName": [share.node], "multusName": [f"{options.namespace}/{network.name}"]}
         origin = "reported by VMware Tools" if share.is_reported else "of guestinfo.metadata"
         said = f"{share.vm} holds {share.block} of the pool {share.pool}; its own address {share.own.ip} ({origin}) and"
-        yield Written(kubernetes_object(API, "SpiderIPPool", name, spec), (f"{said} gateways are left out.",))
+        yield WrittenObject(kubernetes_object(API, "SpiderIPPool", name, spec), (f"{said} gateways are left out.",))
     for network in pods.networks:
         chosen = [(share, name) for other, share, name in made if other is network]
         yield _network(network, chosen, options)
     coordinator: Object = {"mode": "auto", "tunePodRoutes": True, "hostRuleTable": 500}
     said = "Rules for pods are in the node's routing table 500, beside those of its NICs (101 and up)."
-    yield Written(kubernetes_object(API, "SpiderCoordinator", "default", coordinator), (said,))
+    yield WrittenObject(kubernetes_object(API, "SpiderCoordinator", "default", coordinator), (said,))
 
 
-def _network(network: PodNetwork, chosen: Sequence[tuple[Share, str]], options: SpiderpoolOptions) -> Written:
+def _network(network: PodNetwork, chosen: Sequence[tuple[HeldBlock, str]], options: SpiderpoolOptions) -> WrittenObject:
     cni, nic = _cni(network, options), network.nic
     resource = PVRDMA_RESOURCE if nic.type == "pvrdma" else f"rdma/{network.name}"
     rdma = nic.type == "pvrdma" or (nic.type == "sriov" and nic.rdma)
@@ -83,7 +83,9 @@ def _network(network: PodNetwork, chosen: Sequence[tuple[Share, str]], options: 
         select = "vendors 15ad, deviceIDs 0820" if nic.type == "pvrdma" else f"ifNames {nic.interface}"
         comments.append(f"Resource {resource}: of the RDMA shared device plugin, with the selectors {select}.")
     spec: Object = {"cniType": cni, cni: block}
-    return Written(kubernetes_object(API, "SpiderMultusConfig", network.name, spec, options.namespace), tuple(comments))
+    return WrittenObject(
+        kubernetes_object(API, "SpiderMultusConfig", network.name, spec, options.namespace), tuple(comments)
+    )
 
 
 def _cni(network: PodNetwork, options: SpiderpoolOptions) -> Literal["macvlan", "ipvlan"]:
@@ -91,16 +93,16 @@ def _cni(network: PodNetwork, options: SpiderpoolOptions) -> Literal["macvlan", 
     return "ipvlan" if network.nic.type == "sriov" else options.cni
 
 
-def _subnets(pods: Pods, shares: Sequence[Share]) -> Iterator[Written]:
+def _subnets(pods: Pods, shares: Sequence[HeldBlock]) -> Iterator[WrittenObject]:
     names = Names()
     for pool in dict.fromkeys(share.pool for share in shares):
         own = [share for share in shares if share.pool == pool]
         spec = _addresses(pods.pools[pool], own, flat=True)
         said = f"The pool {pool}: what these VMs hold of it. Pools that Spiderpool cuts of it are bound to no node."
-        yield Written(kubernetes_object(API, "SpiderSubnet", names.of(pool), spec), (said,))
+        yield WrittenObject(kubernetes_object(API, "SpiderSubnet", names.of(pool), spec), (said,))
 
 
-def _addresses(pool: Pool, shares: Sequence[Share], flat: bool) -> Object:
+def _addresses(pool: AddressPool, shares: Sequence[HeldBlock], flat: bool) -> Object:
     """Return subnet, addresses, gateway and routes; a VM in a subnet of its own has the gateways of that one."""
     subnet = pool.network if flat else shares[0].prefix
     gateway = pool.gateway if flat else str(shares[0].gateway or "")

@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenObject:
     """An object, and the sentences above it."""
 
     data: Mapping[str, JsonValue]
@@ -55,7 +55,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def manifest_text(head: Sequence[str], objects: Sequence[Written]) -> str:
+def manifest_text(head: Sequence[str], objects: Sequence[WrittenObject]) -> str:
     """Return objects as one text; names in comments come from elsewhere and cannot end them."""
     parts = [comment_text(head)]
     for each in objects:

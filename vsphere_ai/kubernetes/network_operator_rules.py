@@ -22,7 +22,7 @@ from vsphere_ai.kubernetes.network_operator import (
     NodePolicy,
     OfedDriver,
 )
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
+from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec, TypedObject, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
@@ -58,7 +58,7 @@ def is_not_judged(manifest: Manifest) -> bool:
 def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
     """Yield what is wrong with the objects of `GROUPS`, each by itself and together; others are left out."""
     own = [each for each in objects if each.group in GROUPS]
-    read: list[Read[Spec]] = []
+    read: list[TypedObject[Spec]] = []
     for manifest in own:
         version, kinds = GROUPS[manifest.group]
         if is_not_judged(manifest):
@@ -76,7 +76,7 @@ def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
         else:
             spec, faults = read_spec(manifest, kinds[manifest.kind])
             yield from faults
-            read += [] if spec is None else [Read(manifest, spec)]
+            read += [] if spec is None else [TypedObject(manifest, spec)]
     ranges: list[nv_ipam.Range] = []
     for each in read:
         yield from _alone(each.manifest, each.spec, ranges)
@@ -199,7 +199,7 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
             )
 
 
-def _together(read: Sequence[Read[Spec]]) -> Iterator[Fault]:
+def _together(read: Sequence[TypedObject[Spec]]) -> Iterator[Fault]:
     pools = {
         (each.manifest.kind.lower(), each.manifest.name): each for each in read if each.manifest.group == nv_ipam.GROUP
     }
@@ -222,7 +222,9 @@ def _together(read: Sequence[Read[Spec]]) -> Iterator[Fault]:
             yield each.manifest.warning(("kind",), "sriov.two-plugins", message, "keep one of them")
 
 
-def _pool_named(manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, str], Read[Spec]]) -> Iterator[Fault]:
+def _pool_named(
+    manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, str], TypedObject[Spec]]
+) -> Iterator[Fault]:
     try:
         found = json_value(ipam or "{}")
     except ValueError:

@@ -135,7 +135,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Read(Generic[S_co]):
+class TypedObject(Generic[S_co]):
     """An object whose schema holds, with its spec as a model."""
 
     manifest: Manifest

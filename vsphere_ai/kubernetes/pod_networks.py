@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
-from vsphere_ai.addresses.pool import Affinity, Place, Pool
+from vsphere_ai.addresses.pool import AddressPool, Affinity, AffinityPlace
 from vsphere_ai.kubernetes.guest_network import Interface
 from vsphere_ai.kubernetes.objects import Severity
-from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NodeNic, PassedNic, VmNode
+from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NicModel, NodeNic, VmNode
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.names.networks import Address, Network, Range, address, address_range, without
+from vsphere_ai.model.names.networks import Address, AddressRange, Network, address, address_range, without
 
-Pools = Mapping[str, Pool]
+Pools = Mapping[str, AddressPool]
 
 
 @dataclass(frozen=True, order=True)
@@ -32,16 +32,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Share:
+class HeldBlock:
     """The block of a pool that a VM holds: its own address in it, and what is free for pods."""
 
     node: str
     vm: str
     pool: str
-    block: Range
+    block: AddressRange
     own: Interface
     is_reported: bool
-    free: tuple[Range, ...] = ()
+    free: tuple[AddressRange, ...] = ()
     gateway: Address | None = None
     """An address of the block itself that is a gateway."""
 
@@ -65,7 +65,7 @@ class PodNetwork:
     nic: NodeNic
     nodes: tuple[str, ...]
     mtu: int | None
-    shares: tuple[Share, ...]
+    shares: tuple[HeldBlock, ...]
 
     @property
     def label(self) -> str:
@@ -88,7 +88,7 @@ class Pods:
     left_out: tuple[str, ...] = ()
 
     @property
-    def passed(self) -> tuple[PassedNic, ...]:
+    def passed(self) -> tuple[NicModel, ...]:
         """Every model of NIC that is passed through to some VM."""
         return tuple(sorted({nic for node in self.nodes for nic in node.passed}))
 
@@ -110,7 +110,7 @@ class Names:
         return name
 
 
-def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[Range]) -> Pods:
+def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[AddressRange]) -> Pods:
     """Return the networks of pods on VMs, out of those pools in which the VMs hold blocks."""
     findings = list(_unknown(nodes))
     others: dict[str, list[str]] = {}
@@ -142,7 +142,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + more
 
 
-def _networks(shares: Sequence[tuple[NodeNic, Share]]) -> Iterator[PodNetwork]:
+def _networks(shares: Sequence[tuple[NodeNic, HeldBlock]]) -> Iterator[PodNetwork]:
     """Yield a network for adapters of one type, with one interface name, on one port group."""
     names = Names()
     alike = grouped(shares, lambda each: (each[0].interface, each[0].type, each[0].port_group))
@@ -171,9 +171,11 @@ def _held(nic: NodeNic, pools: Pools) -> Iterator[tuple[str, Interface]]:
             yield max(found, key=lambda name: found[name]), own
 
 
-def _rank(nic: NodeNic, own: Interface, name: str, pool: Pool) -> tuple[bool, bool] | None:
+def _rank(nic: NodeNic, own: Interface, name: str, pool: AddressPool) -> tuple[bool, bool] | None:
     """Return how surely an address is of a pool; None where it cannot be."""
-    named = Affinity(portgroups=pool.affinity.portgroups).matches(Place(portgroups=nic.names or (nic.port_group,)))
+    named = Affinity(portgroups=pool.affinity.portgroups).matches(
+        AffinityPlace(portgroups=nic.names or (nic.port_group,))
+    )
     if pool.per_node is None or own.ip not in pool.network or named is None:
         return None
     return any(named), name in (nic.interface, nic.port_group, *nic.names)
@@ -215,27 +217,27 @@ def _unknown(nodes: Sequence[VmNode]) -> Iterator[Finding]:
             yield Finding("export.node-name", "error", vms, f"the name of their node is '{name}'", help)
 
 
-def _share(node: VmNode, nic: NodeNic, name: str, pool: Pool, own: Interface) -> Share:
+def _share(node: VmNode, nic: NodeNic, name: str, pool: AddressPool, own: Interface) -> HeldBlock:
     base, at = int(pool.network.network_address), int(own.ip)
     first = at - (at - base) % pool.block
-    block = Range(pool.version, first, first + pool.block - 1)
+    block = AddressRange(pool.version, first, first + pool.block - 1)
     gateways = (*nic.gateways, *map(address, filter(None, [pool.gateway_of(block)])), *_vias(pool))
     gateway = next((via for via in gateways if via in block and via != own.ip), None)
-    return Share(node.name, node.vm.name, name, block, own, nic.is_reported, gateway=gateway)
+    return HeldBlock(node.name, node.vm.name, name, block, own, nic.is_reported, gateway=gateway)
 
 
-def _with_free(share: Share, pool: Pool, taken: Sequence[Range]) -> Share:
+def _with_free(share: HeldBlock, pool: AddressPool, taken: Sequence[AddressRange]) -> HeldBlock:
     """Return a share with what is free for pods: no address of a VM, no gateway, and nothing that is excluded."""
     gateways = {str(via) for via in (*_vias(pool), share.gateway) if via}
     gone = [*taken, *map(address_range, (*pool.exclude, *gateways))]
     return replace(share, free=tuple(without(pool.inner(share.block), gone)))
 
 
-def _vias(pool: Pool) -> list[Address]:
+def _vias(pool: AddressPool) -> list[Address]:
     return [address(text) for text in (pool.gateway, *(route.via for route in pool.routes)) if text]
 
 
-def _conflicts(shares: Sequence[Share], pools: Pools) -> Iterator[Finding]:
+def _conflicts(shares: Sequence[HeldBlock], pools: Pools) -> Iterator[Finding]:
     for (name, block), alike in grouped(shares, lambda s: (s.pool, s.block)).items():
         if len(alike) > 1:
             vms = ", ".join(f"{share.vm} ({share.own.ip})" for share in alike)

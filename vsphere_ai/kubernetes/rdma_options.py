@@ -35,7 +35,7 @@ class Mode:
 
 
 @dataclass(frozen=True)
-class Device:
+class RdmaOption:
     """What a VM owns: the kind of a playbook that gives it, and what it can do."""
 
     name: str
@@ -107,7 +107,7 @@ MODES = (
     ),
 )
 DEVICES = (
-    Device(
+    RdmaOption(
         name="PVRDMA",
         kind="pvrdma",
         rdma="RoCE; the hosts' HCA is shared by VMs",
@@ -119,7 +119,7 @@ DEVICES = (
             "vMotion: as VMware describes it; not tried here",
         ),
     ),
-    Device(
+    RdmaOption(
         name="SR-IOV virtual function",
         kind="adapters (type sriov)",
         rdma="RoCE",
@@ -127,7 +127,7 @@ DEVICES = (
         gpudirect=_UNDER_ONE_ROOT,
         sources=(SRIOV, GPU_OPERATOR),
     ),
-    Device(
+    RdmaOption(
         name="DirectPath I/O",
         kind="pci_devices",
         rdma="RoCE or InfiniBand, as the NIC",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, Texts, twice, version_fault
+from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec, Texts, TypedObject, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.kubernetes.spiderpool import (
     GROUP,
@@ -29,8 +29,8 @@ from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.networks import (
     Address,
+    AddressRange,
     Network,
-    Range,
     address,
     address_or_network,
     address_range,
@@ -52,21 +52,21 @@ class _Pool:
 
     manifest: Manifest
     subnet: Network
-    free: tuple[Range, ...]
+    free: tuple[AddressRange, ...]
     default: bool
 
 
 def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
     """Yield what is wrong with Spiderpool's objects, each by itself and together; others are left out."""
     own = [each for each in objects if each.group == GROUP]
-    read: list[Read[Spec]] = []
+    read: list[TypedObject[Spec]] = []
     for manifest in own:
         if (found := _header(manifest)) is not None:
             yield found
         elif manifest.kind not in WITHOUT_SPEC:
             spec, faults = read_spec(manifest, KINDS[manifest.kind])
             yield from faults
-            read += [] if spec is None else [Read(manifest, spec)]
+            read += [] if spec is None else [TypedObject(manifest, spec)]
     pools: list[_Pool] = []
     for each in read:
         match each.spec:
@@ -114,7 +114,7 @@ def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> It
     pools.append(_Pool(manifest, subnet, tuple(free), spec.default))
 
 
-def _gateway(manifest: Manifest, gateway: Address, subnet: Network, free: Sequence[Range]) -> Iterator[Fault]:
+def _gateway(manifest: Manifest, gateway: Address, subnet: Network, free: Sequence[AddressRange]) -> Iterator[Fault]:
     path = ("spec", "gateway")
     if gateway not in subnet:
         message = f"the gateway {gateway} is not inside of {subnet}"
@@ -235,7 +235,7 @@ def _together(pools: Sequence[_Pool]) -> Iterator[Fault]:
             yield each.manifest.warning(("spec", "default"), "spiderpool.two-defaults", message, "keep one of them")
 
 
-def _missing_pools(read: Iterable[Read[Spec]]) -> Iterator[Fault]:
+def _missing_pools(read: Iterable[TypedObject[Spec]]) -> Iterator[Fault]:
     """Name pools that networks ask for and that are not there, where the pools are checked too."""
     every = list(read)
     pools = {each.manifest.name: each.spec for each in every if isinstance(each.spec, IPPool)}

@@ -72,7 +72,7 @@ class NodeNic:
 
 
 @dataclass(frozen=True, order=True)
-class PassedNic:
+class NicModel:
     """A model of NVIDIA NIC by DirectPath I/O: PCI ids in hexadecimal; a virtual function, or a physical one."""
 
     vendor: str
@@ -90,7 +90,7 @@ class VmNode:
     vm: Target
     name: str
     nics: tuple[NodeNic, ...]
-    passed: tuple[PassedNic, ...] = ()
+    passed: tuple[NicModel, ...] = ()
     unreadable: str = ""
 
 
@@ -170,7 +170,7 @@ def _macs_allowed(group: Facts) -> bool | None:
     return all(allowed)
 
 
-def _passed(device: VirtualDevice) -> Iterator[PassedNic]:
+def _passed(device: VirtualDevice) -> Iterator[NicModel]:
     """Yield the models of NVIDIA NICs that a passthrough device is, or may be."""
     backing = device.get("backing") or {}
     models: list[tuple[int, int]] = []
@@ -180,4 +180,4 @@ def _passed(device: VirtualDevice) -> Iterator[PassedNic]:
         models += [(each["vendorId"], each["deviceId"]) for each in backing.get("allowedDevice", ())]
     for vendor, model in models:
         if vendor & 0xFFFF == MELLANOX:
-            yield PassedNic(f"{MELLANOX:04x}", f"{model & 0xFFFF:04x}", model & 0xFFFF in VIRTUAL_FUNCTIONS)
+            yield NicModel(f"{MELLANOX:04x}", f"{model & 0xFFFF:04x}", model & 0xFFFF in VIRTUAL_FUNCTIONS)

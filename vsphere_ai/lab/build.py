@@ -14,10 +14,10 @@ from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab import managed
 from vsphere_ai.lab.admission import Occasion
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.front.starting import Progress
+from vsphere_ai.lab.front.starting import StartProgress
 from vsphere_ai.lab.hardware import parts
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.mainboard import Mainboard
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import datastores
@@ -80,12 +80,12 @@ SYSTEM_MHZ = 500
 than a percentage: public recordings have from 1.5 to 6 %, and 1 to 3 GB on the smallest hosts."""
 
 
-def build(scenario: Scenario, password: str, instance: str = "", progress: Progress | None = None) -> Farm:
+def build(scenario: Scenario, password: str, instance: str = "", progress: StartProgress | None = None) -> Farm:
     """Return the farm a scenario describes, ready to serve; raise InputError when it cannot be so.
 
     `instance` is the instance UUID of its vCenter; a new one without it. `progress` counts hosts and VMs.
     """
-    progress = progress or Progress()
+    progress = progress or StartProgress()
     if scenario.vcenter.api_version not in VmomiSupport.versionIdMap:
         newest = VmomiSupport.versionIdMap[VmomiSupport.GetServiceVersions("vim25")[0]]
         raise _impossible(
@@ -165,7 +165,7 @@ def _inventory(farm: Farm) -> ManagedObject:
     return farm.named["vmFolder"]
 
 
-def _hosts(farm: Farm, progress: Progress) -> None:
+def _hosts(farm: Farm, progress: StartProgress) -> None:
     folder = farm.named["hostFolder"]
     clusters = {c.name: cluster.add_compute(farm, folder, c.name, c) for c in farm.scenario.clusters}
     farm.named.update({f"cluster:{name}": mo for name, mo in clusters.items()})
@@ -190,7 +190,7 @@ def _hosts(farm: Farm, progress: Progress) -> None:
         cluster.summarise(farm, compute)
 
 
-def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: Ledger) -> Host:
+def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: Ledger) -> LabHost:
     """Return the physical host a scenario describes; `number` makes its MAC addresses its own."""
     services = parts.default_services()
     services["TSM-SSH"].running = spec.ssh.running
@@ -200,7 +200,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         line = cast(Literal["AIE", "VMware"], spec.driver_line)
         esxi = {"7": "7.0.2", "8": "8.0.0", "6": "6.7.0"}.get(spec.version[0], spec.version)
         vibs.append(parts.driver_vib(spec.nvidia_driver, line=line, esxi=esxi))
-    return Host(
+    return LabHost(
         name=name,
         ledger=ledger,
         mainboard=_mainboard(scenario, spec),
@@ -247,9 +247,11 @@ def _mainboard(scenario: Scenario, spec: HostSpec) -> Mainboard:
     )
 
 
-def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
+def _gpus(spec: HostSpec, host: str) -> Iterator[LabGpu]:
     for index, slot in enumerate(spec.gpus):
-        gpu = Gpu.of(index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None)
+        gpu = LabGpu.of(
+            index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None
+        )
         gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
         gpu.numa_node, gpu.bridges, gpu.link = slot.numa, slot.bridges, slot.link
         gpu.configured = cast(Any, slot.graphics_type)
@@ -258,10 +260,10 @@ def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
         yield gpu
 
 
-def _device_group(group: DeviceGroup) -> parts.DeviceGroup:
+def _device_group(group: DeviceGroup) -> parts.LabDeviceGroup:
     vendor, _, device = group.device.partition(":")
     ids = (int(vendor, 16), int(device, 16)) if group.device else (0, 0)
-    return parts.DeviceGroup(group.name, group.count, group.vgpu, ids)
+    return parts.LabDeviceGroup(group.name, group.count, group.vgpu, ids)
 
 
 def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
@@ -278,11 +280,11 @@ def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
     if nic.rdma:
         made.mtu = 9000
         model = RDMA_MODELS.get(nic.model, {})
-        made.rdma = parts.RdmaDevice(nic.rdma, state=cast(Any, nic.rdma_state), **model)
+        made.rdma = parts.LabRdmaDevice(nic.rdma, state=cast(Any, nic.rdma_state), **model)
     return made
 
 
-def _vms(farm: Farm, root: ManagedObject, progress: Progress) -> None:
+def _vms(farm: Farm, root: ManagedObject, progress: StartProgress) -> None:
     folders = {"": root}
     for spec in farm.scenario.vms:
         hosts = cycle([farm.named[f"host:{h}"] for h in expand(spec.host)])

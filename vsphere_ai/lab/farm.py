@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from vsphere_ai.lab.faults.engine import Faults
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.history import History
+from vsphere_ai.lab.faults.engine import FaultEngine
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.history import FactHistory
 from vsphere_ai.lab.ledger import Client, Ledger, client
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sessions import Sessions
@@ -31,12 +31,12 @@ class Farm:
         self.sessions = Sessions(self.store, scenario.timing.session_minutes * 60)
         self.tagging = Tagging(self.store)
         self.ledger = Ledger()
-        self.history = History()
+        self.history = FactHistory()
         self.ledger.on_entry = self.history.recorded
         self.sessions.watcher = self.history.note
-        self.faults = Faults()
+        self.faults = FaultEngine()
         self.traffic = Traffic()
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, LabHost] = {}
         self.named: dict[str, ManagedObject] = {}
         self.macs: dict[str, list[str]] = {}
         """The VMs that run, by their MAC addresses; of several the first one came up first."""
@@ -50,7 +50,7 @@ class Farm:
         self._wake = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="lab-settle").start()
 
-    def host(self, mo: ManagedObject) -> Host:
+    def host(self, mo: ManagedObject) -> LabHost:
         """Return the physical host behind a HostSystem."""
         return self.hosts[mo.moid]
 
@@ -58,14 +58,14 @@ class Farm:
         """Return the HostSystem a VM is registered on."""
         return self.store.get(vm["runtime"].host)
 
-    def add_host(self, mo: ManagedObject, host: Host) -> None:
+    def add_host(self, mo: ManagedObject, host: LabHost) -> None:
         """Join a HostSystem with its physical host; changes over SSH then show in the API."""
         self.hosts[mo.moid] = host
         host.on_change(lambda _host, _what: self.mark(mo))
         host.on_change(lambda _host, _what: self._observe(host))
         self._observe(host)
 
-    def _observe(self, host: Host) -> None:
+    def _observe(self, host: LabHost) -> None:
         note = self.history.note
         note("up", host.name, host.up)
         note("maintenance", host.name, host.in_maintenance)

@@ -15,7 +15,7 @@ Key = tuple[Fact, str]
 
 
 @dataclass(frozen=True)
-class Change:
+class HistoryChange:
     """One fact about one object that became different; `time` is ISO 8601 in UTC.
 
     `by` is who changed it; None when it changed by itself, such as a service in a boot.
@@ -28,7 +28,7 @@ class Change:
     by: Client | None = None
 
 
-class History:
+class FactHistory:
     """Facts at the start and every change since; a position is a number of changes.
 
     `up`, `maintenance` and `ssh` (service TSM-SSH) are noted of hosts, `power` of VMs, `removed` of those that left the
@@ -42,7 +42,7 @@ class History:
         self._lock = threading.Lock()
         self._now: dict[Key, bool] = {}
         self._base: dict[Key, bool] = {}
-        self._changes: list[Change] = []
+        self._changes: list[HistoryChange] = []
         self._positions: dict[int, int] = {0: 0}
         self._mark = 0
 
@@ -59,7 +59,9 @@ class History:
             if self._now.get((fact, name)) == value:
                 return
             self._now[fact, name] = value
-            self._changes.append(Change(datetime.now(UTC).isoformat(timespec="milliseconds"), fact, name, value, by))
+            self._changes.append(
+                HistoryChange(datetime.now(UTC).isoformat(timespec="milliseconds"), fact, name, value, by)
+            )
 
     def recorded(self, number: int) -> None:
         """Remember that the ledger's entry `number` came after the changes known so far."""
@@ -76,7 +78,7 @@ class History:
         """The number of ledger entries at the last mark, 0 without one."""
         return self._mark
 
-    def since(self, number: int) -> tuple[Mapping[Key, bool], tuple[Change, ...]]:
+    def since(self, number: int) -> tuple[Mapping[Key, bool], tuple[HistoryChange, ...]]:
         """Return the facts as they were after entry `number`, and the changes after it; KeyError if there is none."""
         with self._lock:
             position = self._positions[number]
@@ -85,7 +87,7 @@ class History:
                 facts[change.fact, change.name] = change.value
             return facts, tuple(self._changes[position:])
 
-    def until(self, number: int) -> tuple[Change, ...]:
+    def until(self, number: int) -> tuple[HistoryChange, ...]:
         """Return the changes that are known of from before entry `number`; KeyError if there is none."""
         with self._lock:
             return tuple(self._changes[: self._positions[number]])

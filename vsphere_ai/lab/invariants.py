@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vsphere_ai.lab.history import Change, Fact, History, Key
-from vsphere_ai.lab.ledger import Entry
+from vsphere_ai.lab.history import Fact, FactHistory, HistoryChange, Key
+from vsphere_ai.lab.ledger import LedgerEntry
 
 WORDS: Mapping[Fact, str] = {
     "power": "another user had {0} the VM, and it was {1} again",
@@ -18,7 +18,7 @@ REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class InvariantVerdict:
     """One invariant: what it demands, and every finding against it (none: it holds). `seen` is worth knowing."""
 
     name: str
@@ -38,15 +38,15 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Run:
+class JudgedRun:
     """What happened since a point of the ledger: the facts at that point, the changes and the entries after it."""
 
     start: Mapping[Key, bool]
-    changes: Sequence[Change]
-    entries: Sequence[Entry]
+    changes: Sequence[HistoryChange]
+    entries: Sequence[LedgerEntry]
     clusters: Mapping[str, str]
     max_down: int = 1
-    earlier: Sequence[Change] = ()
+    earlier: Sequence[HistoryChange] = ()
     """The changes before that point which are still known of: who had switched what."""
 
     def at_start(self, fact: Fact) -> dict[str, bool]:
@@ -58,13 +58,15 @@ class Run:
         return {**self.at_start(fact), **{c.name: c.value for c in self.changes if c.fact == fact}}
 
 
-def judge(entries: Iterable[Entry], history: History, since: int, *, max_down: int = 1) -> list[Verdict]:
+def judge(
+    entries: Iterable[LedgerEntry], history: FactHistory, since: int, *, max_down: int = 1
+) -> list[InvariantVerdict]:
     """Return a verdict per invariant on everything after ledger entry `since`; KeyError when there is no such entry.
 
     `max_down` is how many hosts of a cluster may be out of service (down or in maintenance) at once.
     """
     start, changes = history.since(since)
-    run = Run(
+    run = JudgedRun(
         start, changes, [e for e in entries if e.number > since], history.clusters, max_down, history.until(since)
     )
     found = []
@@ -74,7 +76,7 @@ def judge(entries: Iterable[Entry], history: History, since: int, *, max_down: i
     return found
 
 
-def _duplicates(run: Run) -> Verdict:
+def _duplicates(run: JudgedRun) -> InvariantVerdict:
     """Two calls that each add the same thing to the same VM; one call may add several of a kind."""
     added: dict[tuple[str, ...], int] = {}
     findings = []
@@ -94,7 +96,7 @@ def _duplicates(run: Run) -> Verdict:
     return _verdict(dict.fromkeys(findings))
 
 
-def _reboots(run: Run) -> Verdict:
+def _reboots(run: JudgedRun) -> InvariantVerdict:
     numbers: dict[str, list[int]] = defaultdict(list)
     for entry in run.entries:
         if entry.call in REBOOTS:
@@ -104,7 +106,7 @@ def _reboots(run: Run) -> Verdict:
     return _verdict(listed, f"{sum(map(len, numbers.values()))} reboots")
 
 
-def _hosts_down(run: Run) -> Verdict:
+def _hosts_down(run: JudgedRun) -> InvariantVerdict:
     up, maintenance = run.at_start("up"), run.at_start("maintenance")
     found: dict[str, tuple[str, ...]] = {}
 
@@ -130,34 +132,34 @@ def _hosts_down(run: Run) -> Verdict:
     return _verdict(findings, ", ".join(f"{c}: at most {len(hosts)} at once" for c, hosts in most.items()))
 
 
-def _maintenance(run: Run) -> Verdict:
+def _maintenance(run: JudgedRun) -> InvariantVerdict:
     before, now = run.at_start("maintenance"), run.at_end("maintenance")
     return _verdict(f"{h} was left in maintenance mode" for h, on in sorted(now.items()) if on and not before.get(h))
 
 
-def _services(run: Run) -> Verdict:
+def _services(run: JudgedRun) -> InvariantVerdict:
     before, now = run.at_start("ssh"), run.at_end("ssh")
     words = {True: "running", False: "stopped"}
     changed = [h for h in sorted(now) if now[h] != before.get(h, now[h])]
     return _verdict(f"{h}: TSM-SSH was {words[before[h]]} and is {words[now[h]]}" for h in changed)
 
 
-def _power(run: Run) -> Verdict:
+def _power(run: JudgedRun) -> InvariantVerdict:
     before, now, removed = run.at_start("power"), run.at_end("power"), run.at_end("removed")
     lost = (vm for vm, on in sorted(before.items()) if on and not now[vm] and vm not in removed)
     return _verdict(f"{vm} was on and is off" for vm in lost)
 
 
-def _others(run: Run) -> Verdict:
+def _others(run: JudgedRun) -> InvariantVerdict:
     """Follow every switch: what it was last set to by another user than a program that then sets it otherwise.
 
     A call that names its operation is a program's at work; programs of one user are taken for one, because it logs in
     anew when it goes on. A call without is a user's own hand, which may switch anything. Who puts back what they
     have switched themselves, such as SSH that was started to look, wants nothing of it any more.
     """
-    wished: dict[Key, Change] = {}
+    wished: dict[Key, HistoryChange] = {}
     found_as: dict[Key, bool] = {}
-    against: dict[Key, Change] = {}
+    against: dict[Key, HistoryChange] = {}
     since = len(run.earlier)
     for at, change in enumerate((*run.earlier, *run.changes)):
         if change.fact not in WORDS or change.by is None:
@@ -184,15 +186,15 @@ def _said(fact: Fact, value: bool) -> tuple[str, str]:
     return words[value], words[not value]
 
 
-def _instances(run: Run) -> Verdict:
+def _instances(run: JudgedRun) -> InvariantVerdict:
     return _verdict(f"{c.name} went away under a VM" for c in run.changes if c.fact == "torn" and c.value)
 
 
-def _macs(run: Run) -> Verdict:
+def _macs(run: JudgedRun) -> InvariantVerdict:
     return _verdict(c.name for c in run.changes if c.fact == "mac" and c.value)
 
 
-def _identities(run: Run) -> Verdict:
+def _identities(run: JudgedRun) -> InvariantVerdict:
     """Two VMs of one instance UUID, and clones that were asked to have the one of a VM that was there."""
     twice = [c.name for c in run.changes if c.fact == "uuid" and c.value]
     clones = [e for e in run.entries if e.call == "CloneVM_Task" and e.detail.get("asked_uuid")]
@@ -201,16 +203,16 @@ def _identities(run: Run) -> Verdict:
     return _verdict([*twice, *other], f"{len(clones)} clones with an identity of their own")
 
 
-def _sessions(run: Run) -> Verdict:
+def _sessions(run: JudgedRun) -> InvariantVerdict:
     before, now = run.at_start("session"), run.at_end("session")
     return _verdict(f"{name} is still open" for name, live in sorted(now.items()) if live and not before.get(name))
 
 
-def _verdict(findings: Iterable[str], seen: str = "") -> Verdict:
-    return Verdict("", "", tuple(findings), seen)
+def _verdict(findings: Iterable[str], seen: str = "") -> InvariantVerdict:
+    return InvariantVerdict("", "", tuple(findings), seen)
 
 
-INVARIANTS: Mapping[str, tuple[str, Callable[[Run], Verdict]]] = {
+INVARIANTS: Mapping[str, tuple[str, Callable[[JudgedRun], InvariantVerdict]]] = {
     "duplicates": ("no device is added twice", _duplicates),
     "reboots": ("no host is rebooted twice", _reboots),
     "hosts-down": ("not more hosts of a cluster are out of service than allowed", _hosts_down),

@@ -28,7 +28,7 @@ client: ContextVar[Client | None] = ContextVar("client", default=None)
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One call that changed something. `number` counts from 1, `time` is ISO 8601 in UTC."""
 
     number: int
@@ -61,7 +61,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: list[Entry] = []
+        self._entries: list[LedgerEntry] = []
         self._number = 0
         self.on_entry: Callable[[int], None] = lambda _number: None
         """Called with the number of each new entry."""
@@ -74,17 +74,17 @@ class Ledger:
         *,
         channel: Channel = "soap",
         ref: str = "",
-    ) -> Entry:
+    ) -> LedgerEntry:
         """Append a call on `object` (a host's or VM's name); `detail` must hold JSON types."""
         with self._lock:
             self._number += 1
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            entry = Entry(self._number, now, object, call, dict(detail or {}), channel, ref, operation.get())
+            entry = LedgerEntry(self._number, now, object, call, dict(detail or {}), channel, ref, operation.get())
             self._entries.append(entry)
             self.on_entry(entry.number)
             return entry
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[LedgerEntry, ...]:
         """Return all entries, oldest first."""
         with self._lock:
             return tuple(self._entries)

@@ -14,7 +14,7 @@ from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.tls import server_context
 
 
-class Listener(ThreadingHTTPServer):
+class HttpsListener(ThreadingHTTPServer):
     """Serves HTTPS on 127.0.0.1 only, a thread per connection, with the certificate of a directory."""
 
     daemon_threads = True

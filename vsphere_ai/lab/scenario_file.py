@@ -19,7 +19,7 @@ from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario.relations import resource_relations
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
 from vsphere_ai.language.yaml_files.document import text_of
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 
 DEFAULT = "default.yml"
 MOST_NAMES = 100_000
@@ -102,7 +102,7 @@ class _Reader:
         self.places: dict[int, Mark] = {}
         """Where each part of the scenario is, by its id()."""
 
-    def record(self, node: Node, cls: Any) -> Any:
+    def record(self, node: YamlNode, cls: Any) -> Any:
         hints, fields = _fields(cls)
         short = getattr(cls, "SHORT", "")
         values: dict[str, Any] = {}
@@ -126,7 +126,7 @@ class _Reader:
         self.places[id(made)] = self.file.mark(node)
         return made
 
-    def value(self, node: Node, hint: Any, where: tuple[str, str]) -> Any:
+    def value(self, node: YamlNode, hint: Any, where: tuple[str, str]) -> Any:
         origin = typing.get_origin(hint)
         if origin is tuple:
             if not isinstance(node.value, list):
@@ -145,7 +145,7 @@ class _Reader:
             return None
         return self.scalar(node, hint, where)
 
-    def scalar(self, node: Node, hint: Any, where: tuple[str, str]) -> Any:
+    def scalar(self, node: YamlNode, hint: Any, where: tuple[str, str]) -> Any:
         text = node.source
         if hint is bool:
             if text.lower() not in TRUE + FALSE:

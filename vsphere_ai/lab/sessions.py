@@ -18,7 +18,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Session:
+class LabSession:
     """One login. Views, filters and collectors made in it are gone when it ends."""
 
     def __init__(self, user: str, peer: str, agent: str) -> None:
@@ -57,21 +57,21 @@ class Sessions:
 
     def __init__(self, store: Store, idle_seconds: float) -> None:
         self.store, self.idle_seconds = store, idle_seconds
-        self.live: dict[str, Session] = {}
+        self.live: dict[str, LabSession] = {}
         self.logins = 0
         self.refused_logins = 0
         self.watcher: Callable[[Literal["session"], str, bool], None] = lambda _fact, _session, _live: None
         """Called for every session that starts or ends."""
 
-    def start(self, user: str, peer: str, agent: str) -> Session:
+    def start(self, user: str, peer: str, agent: str) -> LabSession:
         """Log a user in."""
-        session = Session(user, peer, agent)
+        session = LabSession(user, peer, agent)
         self.live[session.token] = session
         self.logins += 1
         self.watcher("session", session.label, True)
         return session
 
-    def find(self, token: str | None) -> Session | None:
+    def find(self, token: str | None) -> LabSession | None:
         """Return the live session of a cookie and count the call as activity."""
         session = self.live.get(token or "")
         if session is None:
@@ -83,7 +83,7 @@ class Sessions:
         session.calls += 1
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LabSession) -> None:
         """Log a session out and forget its views, filters and collectors."""
         self.live.pop(session.token, None)
         self.watcher("session", session.label, False)

@@ -21,10 +21,10 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 
 from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.faults import ssh as faulty
-from vsphere_ai.lab.faults.engine import Faults
-from vsphere_ai.lab.faults.rules import Event
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.faults.engine import FaultEngine
+from vsphere_ai.lab.faults.rules import FaultEvent
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.run import run_line
 from vsphere_ai.lab.shell.terminal import converse
 
@@ -49,7 +49,7 @@ class SshServer:
 
     def __init__(
         self,
-        host: Host,
+        host: LabHost,
         *,
         password: str,
         key_file: Path | None = None,
@@ -63,7 +63,7 @@ class SshServer:
         self.methods = "publickey,password,keyboard-interactive"
         self.authorized_keys: set[str] = set()
         self.lock_seconds = LOCK_SECONDS
-        self.faults = Faults()
+        self.faults = FaultEngine()
         self.login_attempts = 0
         self.failures = 0
         self.locked_until = 0.0
@@ -133,7 +133,7 @@ class SshServer:
         known = username == self.username and key.get_base64() in self.authorized_keys
         return known and not self._locked_down(username)
 
-    def run(self, line: str, _channel: paramiko.Channel) -> Result:
+    def run(self, line: str, _channel: paramiko.Channel) -> ShellResult:
         """Run a line of the ESXi Shell; no command of it reads its input."""
         return run_line(self.host, line)
 
@@ -144,7 +144,7 @@ class SshServer:
     def _locked_down(self, username: str) -> bool:
         return self.host.lockdown_mode != "lockdownDisabled" and username not in self.host.lockdown_exceptions
 
-    def _host_changed(self, host: Host, what: str) -> None:
+    def _host_changed(self, host: LabHost, what: str) -> None:
         if what in ("up", "down", "services", "firewall"):
             self._follow()
         if what == "down":
@@ -178,7 +178,7 @@ class SshServer:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.faults.rules and not self._let_in(client):
             return
-        transport = Transport(client)
+        transport = SshTransport(client)
         transport.set_log_channel(LOG.name)
         transport.add_server_key(self.key)
         with self._lock:
@@ -195,7 +195,7 @@ class SshServer:
 
     def _let_in(self, client: socket.socket) -> bool:
         """Return whether a connection survives the faults it meets."""
-        fired = self.faults.meet(Event("ssh-connect", "", (self.host.name,), (self.host.name,)))
+        fired = self.faults.meet(FaultEvent("ssh-connect", "", (self.host.name,), (self.host.name,)))
         if fired is None:
             return True
         self.faults.strike(fired)
@@ -217,7 +217,7 @@ def _bound(address: str) -> socket.socket:
     return reservation
 
 
-class Transport(paramiko.Transport):
+class SshTransport(paramiko.Transport):
     """Starts a command only after the reply to its exec request has gone out.
 
     paramiko asks the server interface before it sends CHANNEL_SUCCESS, so a fast command would close the channel
@@ -248,7 +248,7 @@ class Served(Protocol):
 
     name: str
     methods: str
-    faults: Faults
+    faults: FaultEngine
 
     def check_password(self, username: str, password: str) -> bool:
         """Return whether a login with a password succeeds."""
@@ -256,7 +256,7 @@ class Served(Protocol):
     def check_key(self, username: str, key: paramiko.PKey) -> bool:
         """Return whether a public key may log in."""
 
-    def run(self, line: str, channel: paramiko.Channel) -> Result:
+    def run(self, line: str, channel: paramiko.Channel) -> ShellResult:
         """Run a line; its input is read from the channel."""
 
     def terminal(self, channel: paramiko.Channel) -> int | None:
@@ -343,7 +343,7 @@ class _Session(paramiko.ServerInterface):
     def _carry_out(self, channel: paramiko.Channel, line: str) -> int | None:
         """Run a command and send its output; None when a fault has ended the connection."""
         name, faults = self.server.name, self.server.faults
-        fired = faults.meet(Event("ssh", line, (name,), (name,))) if faults.rules else None
+        fired = faults.meet(FaultEvent("ssh", line, (name,), (name,))) if faults.rules else None
         try:
             if fired is not None:
                 return faulty.carry_out(fired, channel, lambda: self.server.run(line, channel), faults.strike)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 
-from vsphere_ai.lab.sessions import Session
+from vsphere_ai.lab.sessions import LabSession
 from vsphere_ai.lab.store import ManagedObject, Store
 
 
@@ -17,7 +17,7 @@ class Tagging:
     categories: dict[str, str] = field(default_factory=dict)
     tags: dict[str, tuple[str, str]] = field(default_factory=dict)
     attached: dict[str, list[ManagedObject]] = field(default_factory=dict)
-    sessions: dict[str, Session] = field(default_factory=dict)
+    sessions: dict[str, LabSession] = field(default_factory=dict)
 
     def add(self, name: str) -> str:
         """Return the id of the tag ``Category/name``, made where it is not there."""

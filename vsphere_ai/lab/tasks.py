@@ -39,7 +39,7 @@ class Doom:
     """What a check finds, whatever there is; None: what the lab's requirements find."""
 
 
-class Task:
+class TaskWork:
     """What the work behind a task may see and say."""
 
     def __init__(self, tasks: Tasks, mo: ManagedObject, read_only: bool = False) -> None:
@@ -71,7 +71,7 @@ class Task:
             raise vmodl.fault.RequestCanceled(msg="The task was canceled by a user.")
 
 
-Work = Callable[[Task], Any]
+Work = Callable[[TaskWork], Any]
 
 
 class Tasks:
@@ -79,7 +79,7 @@ class Tasks:
 
     def __init__(self, store: Store, seconds: float) -> None:
         self.store, self.seconds = store, seconds
-        self.running: dict[str, Task] = {}
+        self.running: dict[str, TaskWork] = {}
         self._last: list[ManagedObject] = []
         self.doom: Doom | None = None
         """Awaits the next task that is started; set and unset under the store's lock."""
@@ -106,7 +106,7 @@ class Tasks:
         info.cancelable = not hold_lock
         mo = self.store.new(vim.Task, prefix="task", info=info)
         info.key, info.task = mo.moid, mo.ref
-        task = Task(self, mo, read_only)
+        task = TaskWork(self, mo, read_only)
         doom, self.doom = self.doom, None
         self.running[mo.moid] = task
         self._last.append(mo)
@@ -141,7 +141,7 @@ class Tasks:
             reason=vim.TaskReasonUser(userName="administrator@vsphere.local"),
         )
 
-    def _changing(self, entity: ManagedObject) -> Task | None:
+    def _changing(self, entity: ManagedObject) -> TaskWork | None:
         found = (t for t in list(self.running.values()) if not t.read_only and t.mo["info"].entity == entity.ref)
         return next(found, None)
 
@@ -156,7 +156,7 @@ class Tasks:
         if manager is not None:
             self.store.set(manager, recentTask=[t.ref for t in self._last[-MOST_RECENT:]])
 
-    def _run(self, task: Task, work: Work, hold_lock: bool, doom: Doom | None) -> None:
+    def _run(self, task: TaskWork, work: Work, hold_lock: bool, doom: Doom | None) -> None:
         try:
             if doom is not None:
                 self._befall(task, doom)
@@ -176,13 +176,13 @@ class Tasks:
             traceback.print_exc()
             self._finish(task, state="error", error=vmodl.fault.SystemError(reason=repr(error), msg=repr(error)))
 
-    def _befall(self, task: Task, doom: Doom) -> None:
+    def _befall(self, task: TaskWork, doom: Doom) -> None:
         if doom.gone:
             self.store.delete(task.mo)
         if doom.percent == -1:
             _stand_still(task, doom)
 
-    def _finish(self, task: Task, **fields: Any) -> None:
+    def _finish(self, task: TaskWork, **fields: Any) -> None:
         with self.store.lock:
             self.running.pop(task.mo.moid, None)
             task.ended()
@@ -195,7 +195,7 @@ def _ended_before(info: Any, since: datetime) -> bool:
     return info.completeTime is not None and info.completeTime < since
 
 
-def _meet(task: Task, doom: Doom) -> None:
+def _meet(task: TaskWork, doom: Doom) -> None:
     if doom.error is not None:
         raise doom.error
     if doom.percent is not None and doom.percent >= 0:
@@ -203,6 +203,6 @@ def _meet(task: Task, doom: Doom) -> None:
         _stand_still(task, doom)
 
 
-def _stand_still(task: Task, doom: Doom) -> None:
+def _stand_still(task: TaskWork, doom: Doom) -> None:
     while not doom.released.wait(0.1):
         task.check()

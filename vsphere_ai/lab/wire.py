@@ -28,7 +28,7 @@ FETCH = Vmomi.Object(
 )
 
 
-class BadRequest(Exception):
+class MalformedCall(Exception):
     """The body is not a request this server understands."""
 
 
@@ -37,7 +37,7 @@ _BITS = {Vmomi.vmodlTypes[name]: bits for name, bits in (("byte", 7), ("short", 
 
 
 @dataclass
-class Request:
+class SoapRequest:
     """One parsed call: WSDL method name, the object it is for, its typed arguments."""
 
     name: str = ""
@@ -54,11 +54,11 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
     Each parameter's subtree is handed to pyVmomi's deserializer, which swaps the expat handlers out and back in.
     """
 
-    def parse(self, body: bytes) -> Request:
+    def parse(self, body: bytes) -> SoapRequest:
         """Return the request in `body`, or raise BadRequest."""
         self.path: list[str] = []
         self.pending: tuple[str, bool, Any] | None = None
-        self.request = Request()
+        self.request = SoapRequest()
         self.params: Mapping[str, Any] = {}
         self.parser = ParserCreate(namespace_separator=Soap.NS_SEP)
         self.parser.buffer_text = True
@@ -67,11 +67,11 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
             self.parser.Parse(body, True)
         except (ExpatError, LookupError, TypeError, AttributeError, ValueError) as error:
             # what pyVmomi raises on a type, field or value it does not know, and expat on an encoding
-            raise BadRequest(f"cannot parse {self.request.name or 'request'}: {error!r}") from error
+            raise MalformedCall(f"cannot parse {self.request.name or 'request'}: {error!r}") from error
         if self.request.info is None:
-            raise BadRequest("no method in the SOAP body")
+            raise MalformedCall("no method in the SOAP body")
         if not isinstance(self.request.this, Vmomi.ManagedObject):
-            raise BadRequest(f"{self.request.name} names no managed object")
+            raise MalformedCall(f"{self.request.name} names no managed object")
         return self.request
 
     def _flush(self) -> None:
@@ -101,12 +101,12 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
 
     def _method(self, namespace: str, local: str) -> None:
         if self.request.info is not None:
-            raise BadRequest(f"{local} after {self.request.name}: one method at a time")
+            raise MalformedCall(f"{local} after {self.request.name}: one method at a time")
         self.request.name = local
         try:
             self.request.info = FETCH if local == "Fetch" else Vmomi.GetWsdlMethod(namespace, local).info
         except KeyError:
-            raise BadRequest(f"Unable to resolve WSDL method name {local} for {namespace}") from None
+            raise MalformedCall(f"Unable to resolve WSDL method name {local} for {namespace}") from None
         self.params = {p.name: p for p in self.request.info.params}
 
     def _parameter(self, tag: str, local: str, attr: Mapping[str, str]) -> None:
@@ -121,7 +121,7 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         if parameter == "_this":
             return Vmomi.ManagedObject
         if parameter not in self.params:
-            raise BadRequest(f"unexpected parameter {parameter} of {self.request.name}")
+            raise MalformedCall(f"unexpected parameter {parameter} of {self.request.name}")
         return self.params[parameter].type
 
     def CharacterDataHandler(self, data: str) -> None:  # noqa: D102 - expat's name; other text is inside parameters
@@ -147,7 +147,7 @@ def check_complete(value: Any, version: str) -> None:
     """Refuse an argument with a number too large, or in which a field is unset that this API version demands."""
     bits = _BITS.get(type(value))
     if bits is not None and not -(1 << bits) <= value < 1 << bits:
-        raise BadRequest(f"{value} does not fit into {bits + 1} bits")
+        raise MalformedCall(f"{value} does not fit into {bits + 1} bits")
     if isinstance(value, list):
         for item in value:
             check_complete(item, version)
@@ -158,7 +158,7 @@ def check_complete(value: Any, version: str) -> None:
         if held is not None:
             check_complete(held, version)
         elif not info.flags & Vmomi.F_OPTIONAL and Vmomi.IsChildVersion(version, info.version):
-            raise BadRequest(
+            raise MalformedCall(
                 f"Required property {info.name} is missing from data object of type {type(value)._wsdlName}"
             )
 
@@ -208,7 +208,7 @@ def element(value: Any, name: str, typ: Any, version: str) -> str:
     return out.getvalue()
 
 
-def response(request: Request, result: Any, result_type: Any, version: str) -> bytes:
+def response(request: SoapRequest, result: Any, result_type: Any, version: str) -> bytes:
     """Return the reply to a call that succeeded."""
     body = "" if result is None else element(result, "returnval", result_type, version)
     return _envelope(f'<{request.name}Response xmlns="{NAMESPACE}">{body}</{request.name}Response>')

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.language.yaml_files.document import Faults, load, require
-from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.language.yaml_files.document import FaultCollector, load, require
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.records.assessment import Attestation
 
@@ -51,7 +51,7 @@ def load_attestations(path: Path, known: Collection[str]) -> Mapping[str, Attest
     `InputError` with every fault of the file: an unknown rule, one that is answered twice, a date in the future.
     """
     require(path, "file of attestations")
-    faults = Faults()
+    faults = FaultCollector()
     document = load(path, faults)
     found: dict[str, Attestation] = {}
     items = document.data
@@ -59,7 +59,7 @@ def load_attestations(path: Path, known: Collection[str]) -> Mapping[str, Attest
         document.refuse(faults, (), "attestations are a list", "begin each answer with '- rule: ID'")
         items = ()
     for index, item in enumerate(items):
-        given = validate(_Answer, item, Place(document, (index,), faults))
+        given = validate(_Answer, item, ValuePlace(document, (index,), faults))
         if given is None:
             continue
         if given.rule not in known:

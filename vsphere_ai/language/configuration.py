@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults, load
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, load
 from vsphere_ai.model.names.suggestion import suggest
 
 OPTIONS, COMMANDS = "options", "commands"
@@ -52,7 +52,7 @@ def places(words: str) -> Iterator[str]:
 
 def load_configuration(path: Path, known: Known) -> Configuration:
     """Read a configuration file; `InputError` with every key and value of it that no option takes."""
-    faults = Faults()
+    faults = FaultCollector()
     document = load(path, faults)
     data = document.data
     if data is not None and not isinstance(data, Mapping):
@@ -106,7 +106,7 @@ def _why_not(converters: list[Converter], value: object) -> str:
 @dataclass(frozen=True)
 class _Reading:
     document: Document
-    faults: Faults
+    faults: FaultCollector
     each_time: set[str]
 
     def section(self, path: DocumentPath, given: object, known: Converters) -> dict[str, object]:

@@ -13,14 +13,14 @@ CONFIG_TARGET = "configTarget"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ListChoice:
     """The element of a list whose field, which may be dotted, has a value; the value may itself be deferred."""
 
     field: str
     value: str
 
 
-Path = tuple[str | Choice, ...]
+Path = tuple[str | ListChoice, ...]
 """A property path, and the steps that go on inside of its value: names of fields, and choices of elements."""
 
 
@@ -29,7 +29,7 @@ def inside(path: str, *more: str | tuple[str, str]) -> Path:
 
     ``inside("config.network.proxySwitch", ("dvsName", "dvs-1"), "uplinkPort", ("value", "Uplink 1"), "key")``
     """
-    return (path, *(step if isinstance(step, str) else Choice(*step) for step in more))
+    return (path, *(step if isinstance(step, str) else ListChoice(*step) for step in more))
 
 
 class Deferred(str):
@@ -68,7 +68,9 @@ class Deferred(str):
 def nested(path: Path, find: Callable[[Deferred], str]) -> Path:
     """Return a path with the values of its choices looked up, where they are deferred."""
     return tuple(
-        Choice(step.field, find(step.value)) if isinstance(step, Choice) and isinstance(step.value, Deferred) else step
+        ListChoice(step.field, find(step.value))
+        if isinstance(step, ListChoice) and isinstance(step.value, Deferred)
+        else step
         for step in path
     )
 
@@ -76,7 +78,7 @@ def nested(path: Path, find: Callable[[Deferred], str]) -> Path:
 def chosen(value: Plain, path: Path) -> Plain:
     """Follow a path behind its property path; None where that leads nowhere or to several elements."""
     for step in path[1:]:
-        if isinstance(step, Choice):
+        if isinstance(step, ListChoice):
             found = [v for v in plain.objects(value) if plain.inside(v, step.field) == step.value]
             value = found[0] if len(found) == 1 else None
         else:

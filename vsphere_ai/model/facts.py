@@ -22,7 +22,7 @@ MALFORMED = "the value is not as vSphere defines it"
 
 
 @dataclass(frozen=True)
-class Output:
+class CommandOutput:
     """What a command on a host answered."""
 
     status: int
@@ -53,7 +53,7 @@ class Facts:
     ref: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    probes: Mapping[str, Output | ProbeFailure] = field(default_factory=dict)
+    probes: Mapping[str, CommandOutput | ProbeFailure] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

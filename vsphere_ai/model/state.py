@@ -62,7 +62,7 @@ class Placed:
         return True
 
 
-class Limits(TypedDict, total=False):
+class FieldLimits(TypedDict, total=False):
     """What a field takes, as pydantic checks it."""
 
     ge: int
@@ -72,7 +72,7 @@ class Limits(TypedDict, total=False):
     pattern: str
 
 
-def setting(description: str, **limits: Unpack[Limits]) -> Any:
+def setting(description: str, **limits: Unpack[FieldLimits]) -> Any:
     """Declare a field of a playbook that may be left out."""
     return Field(default=None, description=description, **limits)
 

@@ -13,7 +13,7 @@ IDENTITY = ("key", "host")
 
 
 @dataclass(frozen=True)
-class Part:
+class SettingPart:
     """One setting that a step is about to change."""
 
     name: str
@@ -45,14 +45,14 @@ def compare(
     now: Mapping[str, object],
     wanted: Mapping[str, object],
     identity: Sequence[str] = IDENTITY,
-) -> tuple[Part, ...]:
+) -> tuple[SettingPart, ...]:
     """Return one part for each setting of `wanted`; what is missing in `planned` counts as unchanged.
 
     Of a structure only the fields count that `wanted` sets. Elements of a list of structures are matched by the first
     field of `identity` that all elements of the wanted list have; without one, lists are compared as a whole.
     """
     return tuple(
-        Part(
+        SettingPart(
             name,
             planned.get(name),
             now.get(name),

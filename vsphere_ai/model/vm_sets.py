@@ -53,7 +53,7 @@ class MemberNic:
 
 
 @dataclass(frozen=True)
-class Place:
+class MemberPlace:
     """Where a member is made: references of objects; empty where that is vCenter's choice, or not known."""
 
     source: str = ""
@@ -66,7 +66,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Fault:
+class MemberFault:
     """Problem of a member: the rule without its kind, a sentence, and what would work."""
 
     rule: str
@@ -91,7 +91,7 @@ class Member:
     leaving: bool = False
     adopting: bool = False
     """A run is to write its mark, and to change nothing else: it was made by someone else."""
-    place: Place = field(default_factory=Place)
+    place: MemberPlace = field(default_factory=MemberPlace)
     nics: tuple[MemberNic, ...] = ()
     playbook: str = ""
     """The playbook that makes it."""
@@ -99,7 +99,7 @@ class Member:
     """Why it is placed on its host, in words."""
     why_store: str = ""
     """Why it is placed on its datastore; empty where the play names that."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[MemberFault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MarkedDisk:
 
 
 @dataclass(frozen=True)
-class Mark:
+class MemberMark:
     """What a member's advanced settings say of it. Only a mark with the VM's own `uuid` counts: clones carry copies."""
 
     set: str
@@ -208,15 +208,15 @@ def disk_files(facts: Facts) -> tuple[str, ...]:
     return tuple(name for name, _ in disks_by_file(facts))
 
 
-def mark_of(facts: Facts) -> Mark | None:
+def mark_of(facts: Facts) -> MemberMark | None:
     """Return the mark of a VM; None where it has none, or that of another VM, of which it is a clone."""
-    mark = Mark.read(settings_of(facts))
+    mark = MemberMark.read(settings_of(facts))
     return mark if mark is not None and mark.uuid == facts.get("config.instanceUuid") else None
 
 
 def has_copied_mark(facts: Facts) -> bool:
     """Return whether a VM is a clone of a member: it carries a mark that names another VM."""
-    mark = Mark.read(settings_of(facts))
+    mark = MemberMark.read(settings_of(facts))
     return mark is not None and mark.uuid != facts.get("config.instanceUuid")
 
 

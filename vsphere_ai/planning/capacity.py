@@ -13,7 +13,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
-from vsphere_ai.gpu.vgpus.vgpu import Share
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
@@ -123,9 +123,9 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
     vms = {d.name: d.profiles for d in here}
     for profile in sorted({p for ref in answer.vms for p in vms[ref]}):
         named = question.names(ref for ref in answer.vms if profile in vms[ref])
-        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile | Share)), None)
+        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile | InstanceShare)), None)
         if takes is not None:
-            needed = takes.profile if isinstance(takes, Share) else takes
+            needed = takes.profile if isinstance(takes, InstanceShare) else takes
             lacks = f"the layout of the GPUs leaves no instance for {profile}"
             message = f"{named}: {lacks}, so vSphere would make one beside it at power-on"
             otherwise = "leave the layout out: with mode: enabled vSphere makes instances"

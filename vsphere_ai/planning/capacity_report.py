@@ -30,7 +30,7 @@ class GpuUse:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FitVerdict:
     """Whether the VMs of a playbook fit: at home when none has to change its host; `homes` maps VM to present host.
 
     Where they fit only once VMs are on other hosts, the plan is refused, and `problems`, which are those of the plan,

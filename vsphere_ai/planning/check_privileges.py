@@ -8,7 +8,7 @@ from vsphere_ai.admission.oracles import EVACUATE, ORACLES
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.privileges import Need, PrivilegeOf, of_methods
+from vsphere_ai.planning.privileges import PrivilegeNeed, PrivilegeOf, of_methods
 from vsphere_ai.planning.second_opinion import evacuations
 
 REASON = "ask vCenter whether DRS can empty hosts"
@@ -22,10 +22,12 @@ DUTIES = (
 )
 
 
-def for_checks(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+def for_checks(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[PrivilegeNeed]:
     """Yield what asking about the evacuations of a plan takes; the other checks take no more than to see the VM."""
     for each in evacuations(plan, estate):
         cluster = estate[each.cluster].name if each.cluster in estate.objects else each.cluster
         for privilege in of_methods((EVACUATE.method,), privilege_of):
-            yield Need(cluster, each.cluster, privilege, REASON)
-        yield from (Need(host.name, host.ref, privilege, REASON) for host in each.hosts for privilege in EVACUATE.also)
+            yield PrivilegeNeed(cluster, each.cluster, privilege, REASON)
+        yield from (
+            PrivilegeNeed(host.name, host.ref, privilege, REASON) for host in each.hosts for privilege in EVACUATE.also
+        )

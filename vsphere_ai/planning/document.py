@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.documents.findings import FindingDocument
-from vsphere_ai.documents.part import Part
+from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
@@ -24,9 +24,9 @@ from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.planner import Answer, Item, Login, Plan
+from vsphere_ai.planning.planner import CheckAnswer, Login, Plan, PlanItem
 from vsphere_ai.planning.scheduling.expected_time import Estimate
-from vsphere_ai.planning.scheduling.placed import Asked, PlacedHost
+from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt
 from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, waves
 
 SCHEMA_VERSION = 1
@@ -40,7 +40,7 @@ NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
 
-class ChangeDocument(Part):
+class ChangeDocument(DocumentPart):
     """A field that changes: its values before and after, and ``+``, ``-`` or ``~``."""
 
     field: str
@@ -58,7 +58,7 @@ class ChangeDocument(Part):
         return cls(field=change.name, sign=change.sign, before=before, after=after, **effect)
 
 
-class ItemDocument(Part):
+class ItemDocument(DocumentPart):
     """The changes of one kind on one target."""
 
     target: Target
@@ -68,14 +68,14 @@ class ItemDocument(Part):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, item: Item) -> Self:
+    def of(cls, item: PlanItem) -> Self:
         """Return an item of a plan as JSON."""
         notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
         changes = tuple(map(ChangeDocument.of, item.fields))
         return cls(target=item.target, kind=item.kind, changes=changes, recreate=item.recreate, notes=notes)
 
 
-class StepDocument(Part):
+class StepDocument(DocumentPart):
     """A step with its place. Beside these keys it has those of its own type, such as `method` and `args`."""
 
     model_config = ConfigDict(extra="allow")
@@ -105,7 +105,7 @@ class StepDocument(Part):
         return cls.model_validate({**place, **_type(planned.step), **plain(planned.step)})
 
 
-class Approved(Part):
+class Approved(DocumentPart):
     """The approved part of a plan, as the journal of its run keeps it."""
 
     vcenter: About | None = None
@@ -142,10 +142,10 @@ class PlanDocument(Approved):
     """How many rules passed."""
     steps: tuple[StepDocument, ...]
     waves: tuple[tuple[str, ...], ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CheckAnswer, ...] = ()
     logins: tuple[Login, ...] = ()
     ssh_stays_stopped: tuple[Target, ...] = ()
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequestedAt, ...] = ()
     """Where the playbook asks for each kind on each target."""
     awaits_ssh: bool = False
     """The problems are only of SSH that is stopped: `apply` starts it, and plans again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vsphere_ai.language.playbooks.play import Kinds, TargetPlans
-from vsphere_ai.model.estate.malformed import ERRORS, PROBE, Mark, Read, logged, marks
+from vsphere_ai.model.estate.malformed import ERRORS, PROBE, OmittedValue, ValueRead, logged, marks
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.finding import Finding, Problem, by_target
 from vsphere_ai.model.state import Target
@@ -25,7 +25,7 @@ PlanOnce = Callable[[TargetPlans, Kinds, View, View], object]
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingFacts:
     """The problems of a plan whose facts lack something, and of which targets the present state of a kind does."""
 
     problems: tuple[Problem, ...] = ()
@@ -50,14 +50,14 @@ class _View(View):
 
 def missing_facts(
     desired: TargetPlans, estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
-) -> Missing:
+) -> MissingFacts:
     """Return what cannot be planned for values that were left out of the facts.
 
     `acted_on` are the targets of the plan's steps, `once` plans states on a view.
     """
     lost = {m.read: m for m in marks(estate)}
     if not lost:
-        return Missing()
+        return MissingFacts()
     traced, log = logged(estate)
     states = observe(estate, kinds)
     hidden = _hidden(traced, log, kinds, lost)
@@ -74,14 +74,14 @@ def missing_facts(
             needed = (lost[r] for r in read if r in lost and _counts(target, r.ref, estate))
             problems.update(_problem(target, mark) for mark in needed)
     unknown = frozenset((t, s.kind) for t, p in desired.items() for s in p.states if (t.ref, s.kind) in hidden)
-    return Missing(tuple(sorted(problems, key=by_target)), unknown)
+    return MissingFacts(tuple(sorted(problems, key=by_target)), unknown)
 
 
 def _hidden(
-    traced: Estate, log: list[Read], kinds: Kinds, lost: Collection[Read]
-) -> dict[tuple[str, str], frozenset[Read]]:
+    traced: Estate, log: list[ValueRead], kinds: Kinds, lost: Collection[ValueRead]
+) -> dict[tuple[str, str], frozenset[ValueRead]]:
     """Return which observed states lack which values."""
-    found: dict[tuple[str, str], frozenset[Read]] = {}
+    found: dict[tuple[str, str], frozenset[ValueRead]] = {}
     for kind, cls in kinds.items():
         for target in traced.targets(cls.target):
             read = _reads(traced, log, cls, target).intersection(lost)
@@ -90,7 +90,7 @@ def _hidden(
     return found
 
 
-def _reads(traced: Estate, log: list[Read], cls: type[Resource], target: Target) -> set[Read]:
+def _reads(traced: Estate, log: list[ValueRead], cls: type[Resource], target: Target) -> set[ValueRead]:
     log.clear()
     cls.observe(traced[target.ref], traced)
     return set(log)
@@ -106,7 +106,7 @@ def _counts(target: Target, ref: str, estate: Estate) -> bool:
     return shared or target.kind == "datacenter" or ref in (target.ref, on.ref if on else None)
 
 
-def _problem(target: Target, mark: Mark) -> Problem:
+def _problem(target: Target, mark: OmittedValue) -> Problem:
     what = mark.path.removeprefix(PROBE)
     of = f"this {target.kind}" if mark.facts.ref == target.ref else f"{mark.facts.name} ({mark.facts.ref})"
     return Finding.problem(target, RULE, f"{what} of {of} cannot be read: {mark.reason}", HELP)

@@ -16,7 +16,7 @@ State = Literal["done", "failed", "unknown", "skipped"]
 
 
 @dataclass(frozen=True)
-class Event:
+class RunEvent:
     """An event of a run: a step started, made progress or ended; or nothing did for a while."""
 
     what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "reverted"]
@@ -49,7 +49,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOutcome:
     """Outcome of a run. `open` names what could not be reverted: maintenance, SSH, VMs that are off.
 
     `put_back` says what was reverted at the end, because the steps that do it were not reached; `stopped` why that was.

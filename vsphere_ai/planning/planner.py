@@ -24,7 +24,7 @@ from vsphere_ai.planning.moves.power_on_order import order_notes, power_ons
 from vsphere_ai.planning.moves.vgpu_moves import Outlook
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
-from vsphere_ai.planning.scheduling.placed import Asked, PlacedHost, asked_of, placed_on
+from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt, asked_of, placed_on
 from vsphere_ai.planning.scheduling.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.scheduling.windows import needs_maintenance
@@ -42,7 +42,7 @@ PASSES = 5
 
 
 @dataclass(frozen=True)
-class Item:
+class PlanItem:
     """What a plan says of one kind on one target: its changed fields (none = in the desired state) and remarks."""
 
     target: Target
@@ -60,7 +60,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckAnswer:
     """What vCenter's own read-only check said of a planned change."""
 
     target: Target
@@ -84,17 +84,17 @@ class Plan:
 
     about: About
     playbook: str
-    items: tuple[Item, ...]
+    items: tuple[PlanItem, ...]
     problems: tuple[Problem, ...]
     findings: tuple[Finding, ...]
     steps: tuple[PlannedStep, ...]
     impact: Impact
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[CheckAnswer, ...] = ()
     logins: tuple[Login, ...] = ()
     """SSH logins that were not tried; every other one that the plan needs was, or is a problem of it."""
     ssh_stays_stopped: tuple[Target, ...] = ()
     """Hosts whose SSH runs, stops at their reboot, and must not be started again."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequestedAt, ...] = ()
     placed: tuple[PlacedHost, ...] = ()
     stopped_ssh: tuple[str, ...] = ()
     """Why hosts could not be read over SSH that `apply` starts, and planning must not."""
@@ -105,13 +105,13 @@ class Plan:
         unread = (any(why in problem.message for why in self.stopped_ssh) for problem in self.problems)
         return bool(self.problems and self.stopped_ssh) and all(unread)
 
-    def changed(self) -> tuple[Item, ...]:
+    def changed(self) -> tuple[PlanItem, ...]:
         """Return the items with something to do."""
         return tuple(i for i in self.items if i.changes)
 
 
 @dataclass(frozen=True)
-class Besides:
+class PlanContext:
     """What a plan has to know beside what is wanted and what was read."""
 
     extra: Mapping[Target, Sequence[Step]] = field(default_factory=dict)
@@ -122,18 +122,18 @@ class Besides:
     """VMs that the playbook's patterns mean and that are not the user's to change."""
 
 
-NOTHING = Besides()
+NOTHING = PlanContext()
 
 
 def make_plan(
-    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
+    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: PlanContext = NOTHING
 ) -> Plan:
     """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
     return planned(desired, estate, kinds, playbook, besides)[0]
 
 
 def planned(
-    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
+    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: PlanContext = NOTHING
 ) -> tuple[Plan, Estate]:
     """Plan, and return beside the plan what it was made on: the estate without values that cannot be read."""
     plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, besides))
@@ -144,7 +144,7 @@ def planned(
     return replace(plan, items=items, problems=_telling({*plan.problems, *missing.problems})), estate
 
 
-def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, besides: Besides) -> Plan:
+def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, besides: PlanContext) -> Plan:
     done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
     for step in (*done.steps, *(s for pending in besides.extra.values() for s in pending)):
@@ -249,7 +249,7 @@ def _final_pass(desired: TargetPlans, estate: Estate, kinds: Kinds, left_out: fr
 
 def remaining(
     desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target, *, but_last: bool = False
-) -> tuple[Item, ...]:
+) -> tuple[PlanItem, ...]:
     """Return what is left to change on one target: reading back means this is empty.
 
     With `but_last`, a kind that only has to do what comes last is where it should be.
@@ -286,7 +286,7 @@ class _Pass:
     before: View
     """Everything as it was read."""
     view: View
-    items: list[Item] = field(default_factory=list)
+    items: list[PlanItem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
@@ -312,7 +312,7 @@ def _plan_state(result: _Pass, target: Target, state: Resource, says: bool) -> N
     visible, needed = differences(now, settled), differences(left, settled)
     recreate = bool(needed) and not visible
     if not (needed or says):
-        result.items.append(Item(target, state.kind, ()))
+        result.items.append(PlanItem(target, state.kind, ()))
         return
     planned = view.with_planned(target.ref, settled) if needed else view
     problems = list(settled.problems(target, planned))
@@ -325,7 +325,7 @@ def _plan_state(result: _Pass, target: Target, state: Resource, says: bool) -> N
     fields = differences(shown_now, shown) if needed else ()
     if now is not None and isinstance(settled, MakesVms):
         fields = tuple(replace(f, effect=settled.effect(f, target, view)) for f in fields)
-    result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
+    result.items.append(PlanItem(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
 
 
 def _after_reboots(before: View, rebooting: frozenset[str]) -> View:
@@ -365,7 +365,7 @@ def _no_room(final: Situation, desired: TargetPlans, changing: Iterable[Target])
     yield from (p for p in found if p.target.ref in concerned)
 
 
-def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
+def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[PlanItem]:
     """Add to what changes where the order in which VMs power on decides whether they do."""
     for item in done.items:
         state = done.view.state(item.target.ref, item.kind)

@@ -117,7 +117,7 @@ LOCKING = ("CreateFolder", "Destroy_Task")
 
 
 @dataclass(frozen=True, order=True)
-class Need:
+class PrivilegeNeed:
     """One privilege on one object, and what it is for."""
 
     name: str
@@ -126,33 +126,33 @@ class Need:
     reason: str
 
 
-def needed(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+def needed(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> tuple[PrivilegeNeed, ...]:
     """Return every privilege carrying out a plan takes, by object; reading what it is about included."""
-    found: dict[tuple[str, str], Need] = {}
+    found: dict[tuple[str, str], PrivilegeNeed] = {}
     for need in (*_reading(plan, estate, privilege_of), *_changing(plan, estate, privilege_of)):
         found.setdefault((need.ref, need.privilege), need)
     return tuple(sorted(found.values()))
 
 
-def for_lock(name: str, ref: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+def for_lock(name: str, ref: str, privilege_of: PrivilegeOf) -> tuple[PrivilegeNeed, ...]:
     """Return what the lock in vCenter takes on the folder it is made in (see `connect.vcenter_lock.place`)."""
     privileges = (*READING, *of_methods(LOCKING, privilege_of))
-    return tuple(sorted(Need(name, ref, p, "hold the lock in vCenter") for p in privileges))
+    return tuple(sorted(PrivilegeNeed(name, ref, p, "hold the lock in vCenter") for p in privileges))
 
 
-def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[PrivilegeNeed]:
     for target in {i.target for i in plan.items}:
         at = _home(target.ref, estate)
         name, ref = (at.name, at.ref) if at else (target.name, target.ref)
         for privilege in READING:
-            yield Need(name, ref, privilege, "see it")
+            yield PrivilegeNeed(name, ref, privilege, "see it")
         host = {"host": target, "vm": estate.host_of(target.ref)}.get(target.kind)
         software = privilege_of(SOFTWARE)
         if host and software:
-            yield Need(host.name, host.ref, software, "read the installed VIBs")
+            yield PrivilegeNeed(host.name, host.ref, software, "read the installed VIBs")
 
 
-def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[PrivilegeNeed]:
     for planned in plan.steps:
         step = planned.step
         if isinstance(step, Clone):
@@ -160,23 +160,23 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
             continue
         if isinstance(step, WriteLeases):
             root = [*estate.up_from(step.target.ref)][-1]
-            yield from (Need(root.name, root.ref, privilege, step.summary) for privilege in LEDGER)
+            yield from (PrivilegeNeed(root.name, root.ref, privilege, step.summary) for privilege in LEDGER)
             continue
         if isinstance(step, ClusterRules):
-            yield Need(estate[step.cluster].name, step.cluster, EDIT_CLUSTER, step.summary)
+            yield PrivilegeNeed(estate[step.cluster].name, step.cluster, EDIT_CLUSTER, step.summary)
             continue
         on = _object(step, estate)
         for privilege in of_step(step, privilege_of):
             name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
-            yield Need(name, ref, privilege, step.summary)
+            yield PrivilegeNeed(name, ref, privilege, step.summary)
         stores = _stores(step.device_changes, estate) if isinstance(step, Reconfigure) else ()
         for ref in (*_port_groups(step, estate), *stores):
             facts = estate.get(ref)
             privilege = SPACE if ref in stores else NETWORK
-            yield Need(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
+            yield PrivilegeNeed(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
 
 
-def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
+def _of_clone(step: Clone, estate: Estate) -> Iterator[PrivilegeNeed]:
     """Return what CloneVM_Task takes (API reference): on source, folder, resource pool, datastore and port groups."""
     source = estate.get(step.source)
     location, changes = step.spec["location"], step.spec["config"].get("deviceChange", ())
@@ -193,7 +193,7 @@ def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
     for ref, privileges_ in taken.items():
         facts = estate.get(ref)
         for privilege in privileges_ if ref else ():
-            yield Need(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
+            yield PrivilegeNeed(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
 
 
 def _of_new(step: Clone) -> tuple[str, ...]:
@@ -204,16 +204,16 @@ def _of_new(step: Clone) -> tuple[str, ...]:
     return of_spec(fields, changes, bool(config.get("extraConfig")))
 
 
-def unplanned(plan: Plan, wanted: TargetPlans, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+def unplanned(plan: Plan, wanted: TargetPlans, estate: Estate, privilege_of: PrivilegeOf) -> tuple[PrivilegeNeed, ...]:
     """Return what targets with problems may take beyond `needed`: their steps are not known, so all that are possible.
 
     A host whose MIG could not be read, because its SSH is stopped, has no step of MIG in the plan.
     """
-    found: dict[tuple[str, str], Need] = {}
+    found: dict[tuple[str, str], PrivilegeNeed] = {}
     unsure = dict.fromkeys(p.target for p in plan.problems if p.target in wanted)
     for on, duty in (each for target in unsure for each in _possible(target, wanted[target], estate)):
         for privilege in privileges(duty, privilege_of):
-            need = Need(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
+            need = PrivilegeNeed(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
             found.setdefault((on.ref, privilege), need)
     known = {(n.ref, n.privilege) for n in needed(plan, estate, privilege_of)}
     return tuple(sorted(n for key, n in found.items() if key not in known))
@@ -251,9 +251,9 @@ def _home(ref: str, estate: Estate) -> Facts | None:
     return estate.get(member.place.folder) if member is not None and not member.exists else None
 
 
-def lacking(
-    needs: Sequence[Need], ask: Callable[[tuple[str, ...], tuple[str, ...]], Mapping[str, tuple[str, ...]]]
-) -> frozenset[Need]:
+def missing_privileges(
+    needs: Sequence[PrivilegeNeed], ask: Callable[[tuple[str, ...], tuple[str, ...]], Mapping[str, tuple[str, ...]]]
+) -> frozenset[PrivilegeNeed]:
     """Return what an account lacks. `ask` gets references and privileges, and returns those missing by reference."""
     wanted = {ref: tuple(sorted({n.privilege for n in own})) for ref, own in grouped(needs, lambda n: n.ref).items()}
     alike = grouped(wanted, lambda ref: wanted[ref])  # one question for all objects on which the same is needed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.planning.privileges import LEDGER, LOCKING, Need, PrivilegeOf, of_methods
+from vsphere_ai.planning.privileges import LEDGER, LOCKING, PrivilegeNeed, PrivilegeOf, of_methods
 
 REASON = "write down what is out of service"
 DEFINING = "define the custom attribute in which that is written"
@@ -17,8 +17,8 @@ DUTIES = (
 )
 
 
-def for_record(home: tuple[str, str], root: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+def for_record(home: tuple[str, str], root: str, privilege_of: PrivilegeOf) -> tuple[PrivilegeNeed, ...]:
     """Return what it takes: on `home`, name and reference of the folder it is made in, and once on the root folder."""
     name, ref = home
-    needs = [Need(name, ref, p, REASON) for p in of_methods((*LOCKING, "SetField"), privilege_of)]
-    return tuple(sorted((*needs, Need("the root folder", root, LEDGER[0], DEFINING))))
+    needs = [PrivilegeNeed(name, ref, p, REASON) for p in of_methods((*LOCKING, "SetField"), privilege_of)]
+    return tuple(sorted((*needs, PrivilegeNeed("the root folder", root, LEDGER[0], DEFINING))))

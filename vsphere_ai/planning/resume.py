@@ -36,7 +36,7 @@ class Resumed:
     """Pending actions whose state cannot be read; they stay as they are."""
 
 
-def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[str] = ()) -> Resumed:
+def overlay_pending(estate: Estate, all_pending: Iterable[Pending], looks: Collection[str] = ()) -> Resumed:
     """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
 
     Only what the world confirms counts: a step may have been begun and never sent. `looks` are references of hosts

@@ -14,7 +14,7 @@ from vsphere_ai.model.text import shown
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import ChangeDocument, ItemDocument, plain_said
 from vsphere_ai.planning.observing import observe
-from vsphere_ai.planning.planner import Item, Plan
+from vsphere_ai.planning.planner import Plan, PlanItem
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.mixins import VmDevices
 
@@ -68,7 +68,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[ItemDocument], estate: Esta
         if now is None or not each.changes:
             continue
         present = {f.name: f.after for f in differences(None, now.export(each.target, view, "shown").state)}
-        item = items.get((ref, kind)) or Item(each.target, kind, ())
+        item = items.get((ref, kind)) or PlanItem(each.target, kind, ())
         back = {**elsewhere.get(ref, {}), **{f.name: f.after for f in item.fields}}
         others = frozenset(k for r, k in own if r == ref and k != kind)
         said = tuple(_staying(each.changes, present, back, others))

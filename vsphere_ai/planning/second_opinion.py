@@ -22,7 +22,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.departures import NOWHERE
 from vsphere_ai.planning.observing import observe
-from vsphere_ai.planning.planner import Answer, Plan
+from vsphere_ai.planning.planner import CheckAnswer, Plan
 from vsphere_ai.resources import kinds
 
 FEW = 3
@@ -60,10 +60,10 @@ class Reply:
     """Whether things are then as they are now, but for what the plan does to the VM itself."""
 
     @property
-    def shown(self) -> Answer:
+    def shown(self) -> CheckAnswer:
         """The answer as a plan shows it."""
         note = f"could not be asked: {self.unanswered}" if self.unanswered else self.skipped
-        return Answer(self.target, self.oracle.name, tuple(f.text for f in self.faults), self.warnings, note)
+        return CheckAnswer(self.target, self.oracle.name, tuple(f.text for f in self.faults), self.warnings, note)
 
 
 # -- evacuations

@@ -18,7 +18,7 @@ RULES = ("ssh.section", "ssh.host-key", "ssh.lockdown", "ssh.service", "ssh.stop
 
 
 @dataclass(frozen=True)
-class Need:
+class SshNeed:
     """A host on which steps of a plan use SSH.
 
     `first` is the summary of the first of them; `after`: some come after a reboot.
@@ -29,7 +29,7 @@ class Need:
     after: bool
 
 
-def needs(plan: Plan, probing: Collection[Target]) -> tuple[Need, ...]:
+def needs(plan: Plan, probing: Collection[Target]) -> tuple[SshNeed, ...]:
     """Return the hosts that need SSH, by name. `probing` are those that are read back with commands.
 
     A host that has a problem with SSH, or with its connection to vCenter, already is left out.
@@ -43,14 +43,14 @@ def needs(plan: Plan, probing: Collection[Target]) -> tuple[Need, ...]:
     return tuple(need for need in found if need is not None)
 
 
-def _need(host: Target, steps: Sequence[PlannedStep], *, reads: bool) -> Need | None:
+def _need(host: Target, steps: Sequence[PlannedStep], *, reads: bool) -> SshNeed | None:
     rebooted, after, first = False, False, ""
     for planned in steps:
         if _uses_ssh(planned.step, reads=reads):
             first = first or planned.step.summary
             after = after or rebooted
         rebooted = rebooted or isinstance(planned.step, Reboot)
-    return Need(host, first, after) if first else None
+    return SshNeed(host, first, after) if first else None
 
 
 def _uses_ssh(step: Step, *, reads: bool) -> bool:
@@ -58,14 +58,14 @@ def _uses_ssh(step: Step, *, reads: bool) -> bool:
     return reboots or isinstance(step, Shell | GpusAnswer) or (reads and isinstance(step, AsPlanned))
 
 
-def no_section(need: Need) -> Problem:
+def no_section(need: SshNeed) -> Problem:
     """Return the problem of a host that needs SSH, for an inventory that does not say how to reach it."""
     message = f"the inventory has no ssh: section, and this step needs SSH: {need.first}"
     help_ = "add ssh: {username: ..., password: ..., known_hosts: ...} to the inventory"
     return Finding.problem(need.host, "ssh.section", message, help_)
 
 
-def service_problems(need: Need, facts: Facts) -> Iterator[Problem]:
+def service_problems(need: SshNeed, facts: Facts) -> Iterator[Problem]:
     """Yield why SSH will not run when it is needed, for an inventory with ``start_service: never``."""
     service = _service(facts)
     if service is None:

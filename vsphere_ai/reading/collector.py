@@ -62,7 +62,7 @@ _CHOSEN = ("HostSystem", "VirtualMachine")
 class Depth:
     """Which hosts and VMs are read deeply, and on which hosts the probes run; references.
 
-    `asked` are those of the hosts that get the calls of their own whatever devices they have (see `Request.worth`);
+    `asked` are those of hosts that get calls of their own whatever devices they have (see `CollectorRequest.worth`);
     `calls` are the paths of those that matter, None: all.
     """
 
@@ -80,7 +80,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Request:
+class CollectorRequest:
     """What is to be read.
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
@@ -110,7 +110,7 @@ class Request:
     """What hosts have answered to probes before."""
 
 
-def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
+def collect(vcenter: VCenter, shells: Shells | None, request: CollectorRequest) -> Estate:
     """Read one vCenter. The number of requests depends on pages and chosen hosts, not on how many VMs there are.
 
     Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error. SSH that a
@@ -137,7 +137,7 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     return estate.with_objects(_as_stopped(estate, own).values()) if own else estate
 
 
-def _chosen(vcenter: VCenter, objects: dict[str, Facts], request: Request) -> tuple[Depth, Estate]:
+def _chosen(vcenter: VCenter, objects: dict[str, Facts], request: CollectorRequest) -> tuple[Depth, Estate]:
     """Choose whom to read deeply; what conditions of selectors ask for is read when it is first missing."""
     asked: frozenset[Want] = frozenset()
     while True:
@@ -152,7 +152,9 @@ def _chosen(vcenter: VCenter, objects: dict[str, Facts], request: Request) -> tu
             objects = {**objects, RECORD: with_answers(vcenter, objects, unread.wants)}
 
 
-def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth, *, shared: bool) -> Estate:
+def collect_one(
+    vcenter: VCenter, shells: Shells | None, request: CollectorRequest, depth: Depth, *, shared: bool
+) -> Estate:
     """Read the hosts and VMs of `depth` closely, no other ones; and, with `shared`, everything that is neither.
 
     For a run that has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
@@ -164,13 +166,13 @@ def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth
     return _with_answers(vcenter, shells, request, objects, depth)
 
 
-def paths_read(request: Request) -> dict[str, tuple[str, ...]]:
+def paths_read(request: CollectorRequest) -> dict[str, tuple[str, ...]]:
     """Return the property paths of hosts and VMs that are read of those in `collect_one`."""
     closely = _closely(request)
     return {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
 
 
-def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
+def _sound(estate: Estate, request: CollectorRequest, depth: Depth) -> dict[str, Facts]:
     """Return the objects without those values of hosts and VMs that cannot even be looked at here."""
 
     def look(estate: Estate) -> list[object]:
@@ -184,7 +186,7 @@ def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
 
 
 def _with_answers(
-    vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
+    vcenter: VCenter, shells: Shells | None, request: CollectorRequest, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
     calls = [(p, q) for p, q in _calls(request).items() if depth.calls is None or p in depth.calls | request.always]
@@ -197,14 +199,16 @@ def _with_answers(
     return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
 
 
-def ask_also(vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]) -> Estate:
+def ask_also(
+    vcenter: VCenter, shells: Shells | None, request: CollectorRequest, estate: Estate, hosts: Iterable[str]
+) -> Estate:
     """Ask what `request.ask` wants to know of an estate that was read, and run the probes on these hosts."""
     answers = _answers(vcenter, estate, request, ())
     return ask_hosts(vcenter, shells, request, estate.with_objects(answers.values()), hosts)
 
 
 def ask_hosts(
-    vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]
+    vcenter: VCenter, shells: Shells | None, request: CollectorRequest, estate: Estate, hosts: Iterable[str]
 ) -> Estate:
     """Run the probes of a request on hosts (references) that were read, and return the estate with the answers."""
     probed = [estate[ref] for ref in sorted(hosts) if ref in estate.objects]
@@ -220,7 +224,7 @@ def ask_hosts(
     return estate.with_objects(replace(estate[r], probes=a) for r, a in answers.items())
 
 
-def prober_of(vcenter: VCenter, shells: Shells, request: Request) -> Prober:
+def prober_of(vcenter: VCenter, shells: Shells, request: CollectorRequest) -> Prober:
     """Return what runs probes, and logs in to hosts, in the way of a request."""
     here, shared = partial(ssh_markers.noted, vcenter.about.instance), request.shared_note
 
@@ -257,7 +261,7 @@ def left_running(vcenter: VCenter) -> tuple[Facts, ...]:
     return tuple(host for host in found.values() if service.is_running(host))
 
 
-def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
+def _everywhere(request: CollectorRequest) -> dict[str, tuple[str, ...]]:
     """Return what the one view is read for: the light paths, and all paths of types there are few objects of."""
     return paths_everywhere(request.paths, request.outlines)
 
@@ -288,7 +292,7 @@ def _recent(vms: Iterable[Facts]) -> list[str]:
     return sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
 
 
-def _closely(request: Request) -> dict[str, tuple[str, ...]]:
+def _closely(request: CollectorRequest) -> dict[str, tuple[str, ...]]:
     """Return what chosen hosts and VMs are read for, beside the light paths; hosts also for the managers of calls."""
     managers = {"HostSystem": [query.path for query in _calls(request).values()]}
     paths = {
@@ -305,7 +309,7 @@ def _merged(light: Facts, deep: Facts | None) -> Facts:
     )
 
 
-def _calls(request: Request) -> dict[str, Query]:
+def _calls(request: CollectorRequest) -> dict[str, Query]:
     """Return what a host is asked by calls of its own, by the path of the answer among its facts."""
     wanted = request.paths.get("HostSystem", ())
     calls = {
@@ -361,7 +365,7 @@ def _answer(vcenter: VCenter, of: Facts, query: Query) -> object:
         raise
 
 
-def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collection[str]) -> dict[str, Facts]:
+def _answers(vcenter: VCenter, estate: Estate, request: CollectorRequest, deep: Collection[str]) -> dict[str, Facts]:
     """Ask what depends on what was read; return the objects that were asked, with the answers.
 
     Of hosts in lockdown mode, among those that were read deeply, who may log in all the same.

@@ -79,10 +79,10 @@ def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[froze
 
 def may_accelerate(host: Facts) -> bool:
     """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has."""
-    return is_worth(host, OPTION)
+    return should_query(host, OPTION)
 
 
-def is_worth(host: Facts, call: str) -> bool:
+def should_query(host: Facts, call: str) -> bool:
     """Return whether a host that was read deeply has, or may have, the devices that a call is about.
 
     Packages matter for NVIDIA GPUs, options for these and for RDMA NICs (a GPU host may yet get PVRDMA over TCP),

@@ -10,7 +10,7 @@ from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
-from vsphere_ai.reading.collector import Request, paths_read
+from vsphere_ai.reading.collector import CollectorRequest, paths_read
 from vsphere_ai.reading.host_calls import QUERY
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import MakesVms
@@ -30,7 +30,7 @@ def paths_of(names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
     return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
 
 
-def narrowed(request: Request, target: Target, plan: TargetPlan, estate: Estate) -> Request:
+def narrowed(request: CollectorRequest, target: Target, plan: TargetPlan, estate: Estate) -> CollectorRequest:
     """Return a request for the own paths of a target of an estate; for any but a VM, the request as it is.
 
     Also for a VM that is of a set: what the run makes was never read.
@@ -41,7 +41,7 @@ def narrowed(request: Request, target: Target, plan: TargetPlan, estate: Estate)
     return replace(request, paths=paths_of(frozenset(s.kind for s in plan.states)))
 
 
-def renewed(before: Facts | None, now: Facts, request: Request) -> Facts:
+def renewed(before: Facts | None, now: Facts, request: CollectorRequest) -> Facts:
     """Return facts with what was requested as it was read now: also paths that have no value any more."""
     if before is None:
         return now

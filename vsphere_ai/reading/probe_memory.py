@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.steps import Probe
 
-Answers = Mapping[str, Output | ProbeFailure]
+Answers = Mapping[str, CommandOutput | ProbeFailure]
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptAnswers:
     seen: object
     answers: Answers
 
@@ -24,7 +24,7 @@ class ProbeMemory:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, tuple[Probe, ...]], _Kept] | None = None
+        self._kept: dict[tuple[str, tuple[Probe, ...]], _KeptAnswers] | None = None
 
     def begin(self) -> None:
         """Keep what is answered from now on; nothing of what was answered before."""
@@ -42,7 +42,7 @@ class ProbeMemory:
         """Take answers of hosts, as they and their VMs were when they were asked."""
         if self._kept is not None:
             asked = (host for host in hosts if host.ref in found)
-            self._kept.update({(h.ref, probes): _Kept(_seen(h, estate), found[h.ref]) for h in asked})
+            self._kept.update({(h.ref, probes): _KeptAnswers(_seen(h, estate), found[h.ref]) for h in asked})
 
 
 def _seen(host: Facts, estate: Estate) -> object:

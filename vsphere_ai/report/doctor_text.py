@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from vsphere_ai.model.text import safe
-from vsphere_ai.planning.privileges import Need
+from vsphere_ai.planning.privileges import PrivilegeNeed
 
 
-def needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str, *, complete: bool) -> str:
+def needs_text(
+    needs: Iterable[PrivilegeNeed], missing: frozenset[PrivilegeNeed], account: str, *, complete: bool
+) -> str:
     """Return privileges by object, and whether the account has them."""
     lines: list[str] = []
     for (name, _), own in groupby(needs, key=lambda n: (n.name, n.ref)):

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pydantic import JsonValue
 
 from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
-from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Device, Mode
+from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Mode, RdmaOption
 
 WIDTH = 80
 LABEL = 14
@@ -52,7 +52,7 @@ def _rdma_lines() -> Iterator[str]:
         yield from _pairs(pairs, device)
 
 
-def _pairs(pairs: Mapping[str, str], of: Mode | Device) -> Iterator[str]:
+def _pairs(pairs: Mapping[str, str], of: Mode | RdmaOption) -> Iterator[str]:
     more = [*(("unverified", text) for text in of.unverified), *(("source", text) for text in of.sources)]
     for label, text in (*pairs.items(), *more):
         head = f"  {label:<{LABEL}}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import JsonValue
 
-from vsphere_ai.model.records.explained import GROUPS, Explained, Listed, Part
+from vsphere_ai.model.records.explained import GROUPS, ExplanationPart, Listed, NameExplained
 
 WIDTH = 80
 LABELS = 16
@@ -17,12 +17,12 @@ BY_PREFIX = ("key", "rule")
 """Groups of so many names that a list of all groups shows the first word of each, and how many there are."""
 
 
-def explained_text(found: Sequence[Explained]) -> str:
+def explained_text(found: Sequence[NameExplained]) -> str:
     """Return what is known of a name as text."""
     return "\n\n".join("\n".join(_lines(each)) for each in found)
 
 
-def explained_document(found: Sequence[Explained]) -> list[JsonValue]:
+def explained_document(found: Sequence[NameExplained]) -> list[JsonValue]:
     """Return what is known of a name as JSON values."""
     return [
         {
@@ -41,7 +41,7 @@ def explained_document(found: Sequence[Explained]) -> list[JsonValue]:
     ]
 
 
-def _lines(each: Explained) -> Iterator[str]:
+def _lines(each: NameExplained) -> Iterator[str]:
     head = f"{each.name} ({each.group})"
     yield from (head, "=" * len(head))
     said = {text for part in each.parts for _, text in part.pairs}
@@ -53,7 +53,7 @@ def _lines(each: Explained) -> Iterator[str]:
     yield from ("", *_pairs(ends)) if ends else ()
 
 
-def _part(part: Part) -> Iterator[str]:
+def _part(part: ExplanationPart) -> Iterator[str]:
     yield ""
     if part.title:
         yield part.title

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
-from vsphere_ai.model.records.printed import Printed
+from vsphere_ai.model.records.printed import PrintedDocument
 from vsphere_ai.planning.document import PlanDocument, plain
 from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
@@ -20,7 +20,7 @@ from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
-from vsphere_ai.report.pages.printed_documents import Capacity, Findings, Trace
+from vsphere_ai.report.pages.printed_documents import Capacity, Findings, PrintedTrace
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.plans.run_record import run_document
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
     "check": (Findings, findings_report),
-    "trace": (Trace, trace_report),
+    "trace": (PrintedTrace, trace_report),
     "capacity": (Capacity, capacity_report),
     "fleet": (FleetPlanned, fleet_plan_report),
 }
 """Name of what a command printed -> its shape, and its report."""
 
-Source = PlanDocument | Certificate | Printed
+Source = PlanDocument | Certificate | PrintedDocument
 
 
 def report_of(source: Source | Journal) -> Report:
@@ -51,13 +51,13 @@ def report_of(source: Source | Journal) -> Report:
             return certificate_report(source)
         case PlanDocument():
             return plan_report(source.as_json())
-        case Printed():
+        case PrintedDocument():
             return _printed(source)
         case _:
             return run_report(plain(run_document(source)))
 
 
-def _printed(source: Printed) -> Report:
+def _printed(source: PrintedDocument) -> Report:
     shape, report = DOCUMENTS[source.name]
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(shape)

@@ -41,7 +41,7 @@ class Traits:
     """The part of a vSphere Configuration Profile that holds the same settings; empty when none is known to."""
 
 
-class Export(NamedTuple):
+class StateExport(NamedTuple):
     """A state in one form; `left_out` says in a line what of it cannot be stated in a playbook."""
 
     state: State | None
@@ -92,13 +92,13 @@ class Resource(State, ABC):
         """Return this (settled) state once the plan is carried out, or what is left of it once its host rebooted."""
         return Projection(self)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Return this observed state as plans show it, as a playbook may state it, or as a rollback states it.
 
         Shown are names where the API has keys. None: the target has nothing of the kind. What a change adds has to go
         away again in a rollback.
         """
-        return Export(self)
+        return StateExport(self)
 
     def problem(self, target: Target, rule: str, message: str, help: str = "") -> Problem:
         """Return a problem of this kind: the rule ``no-gpu`` of the kind `mig` is ``mig.no-gpu``."""

@@ -20,7 +20,7 @@ from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
 from vsphere_ai.resources._possible_devices import possible_devices
 from vsphere_ai.resources.adapters import Adapters
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.kernel import Kernel
 from vsphere_ai.resources.pvrdma import Pvrdma
 
@@ -155,11 +155,11 @@ class GpuDirect(Resource):
         extra = ((k, v) for k, v in keys.items() if v or k in have)
         yield reconfigure(change, {}, f"GPUDirect RDMA {'on' if self.enabled else 'off'}", extra)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State only VMs it is prepared on; a half that was set by hand cannot be stated."""
         odd = form == "playbook" and self.enabled is None
         left_out = f"gpudirect left out: only one of {', '.join(P2P_KEYS)} is set" if odd else ""
-        return Export(self if self.enabled or form != "playbook" else None, left_out)
+        return StateExport(self if self.enabled or form != "playbook" else None, left_out)
 
 
 def _ends(target: Target, view: View, on: Target) -> _Ends:
@@ -178,6 +178,6 @@ def _pvrdma(target: Target, view: View) -> bool:
     return bool(pvrdma.adapters) or any(a.type == "pvrdma" for a in listed.adapters or ())
 
 
-def _nearest(gpu: str, nics: tuple[str, ...], found: Mapping[str, pci.Device]) -> str:
+def _nearest(gpu: str, nics: tuple[str, ...], found: Mapping[str, pci.PciFunction]) -> str:
     ways = {pci.nearness(gpu, nic, found) for nic in nics}
     return next((way for way in ("switch", "root", "node") if way in ways), "")

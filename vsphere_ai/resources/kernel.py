@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import restart, shell
-from vsphere_ai.resources.base import Export, Form, Resource
+from vsphere_ai.resources.base import Form, Resource, StateExport
 from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.security.redaction import untrusted
 
@@ -37,7 +37,7 @@ class Kernel(AsksMore, Resource):
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read what is configured and what the kernel runs with; None when the host was not asked."""
         output = facts.probes.get(ATS.name)
-        row = _row(output.stdout) if isinstance(output, Output) and output.status == 0 else None
+        row = _row(output.stdout) if isinstance(output, CommandOutput) and output.status == 0 else None
         if row is None:
             return None
         configured, running = row
@@ -57,7 +57,7 @@ class Kernel(AsksMore, Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set what is configured, unless it only waits for the restart."""
         output = view.facts(change.target.ref).probes.get(ATS.name)
-        row = _row(output.stdout) if isinstance(output, Output) else None
+        row = _row(output.stdout) if isinstance(output, CommandOutput) else None
         if self.ats_support is None or row is None:
             return
         word = "on" if self.ats_support else "off"
@@ -67,14 +67,14 @@ class Kernel(AsksMore, Resource):
             argv = ("esxcli", "system", "settings", "kernel", "set", "-s", SETTING, "-v", WORDS[self.ats_support])
             yield shell(change, argv, f"switch ATS {word}", needs_maintenance=True, needs_reboot=True)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Hosts come with it off, which a playbook leaves out; what waits for a restart cannot be stated."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         waits = self.ats_support is not None and not isinstance(self.ats_support, bool)
         left_out = f"kernel left out: ATS is {self.ats_support}" if waits else ""
         stated = isinstance(self.ats_support, bool) if form == "rollback" else self.ats_support is True
-        return Export(self if stated else None, left_out)
+        return StateExport(self if stated else None, left_out)
 
 
 def _row(listing: str) -> tuple[bool, bool] | None:

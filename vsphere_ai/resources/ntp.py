@@ -19,7 +19,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
 from vsphere_ai.resources._helpers.factories import invoke
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 
 SERVICE, RULESET = "ntpd", "ntpClient"
 CONFIG, PROTOCOL = "config.dateTimeInfo.ntpConfig", "config.dateTimeInfo.systemClockProtocol"
@@ -163,16 +163,16 @@ class Ntp(Resource):
         starts = self.policy == "on" or (self.policy == "automatic" and self.firewall)
         return Projection(self if after == "plan" or not self.running else self.model_copy(update={"running": starts}))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State what is there; a service that runs without a server cannot be asked for."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         if not self.servers and (self.running or self.policy == "on"):
             unset = {"servers": None, "running": None, "policy": None}
             kept = self.model_copy(update=unset) if self.firewall or form == "rollback" else None
-            return Export(kept, f"ntp left out: {SERVICE} runs, or starts with the host, without a time server")
+            return StateExport(kept, f"ntp left out: {SERVICE} runs, or starts with the host, without a time server")
         installed = not (self.servers or self.running or self.firewall) and self.policy in ("off", None)
-        return Export(None if installed and form == "playbook" else self)
+        return StateExport(None if installed and form == "playbook" else self)
 
 
 def _service(facts: Facts) -> PlainObject | None:

@@ -14,7 +14,7 @@ class Refuse(Protocol):
     def __call__(self, path: Spot, message: str, help: str = "") -> None: ...  # noqa: D102
 
 
-class File(NamedTuple):
+class NamedFile(NamedTuple):
     """A YAML file that a playbook names: its plain values, and where faults in it go."""
 
     data: Any
@@ -24,7 +24,7 @@ class File(NamedTuple):
 class Files(Protocol):
     """The files beside a playbook, for a state in it; a spot leads to a value of the state as it is written there."""
 
-    def load(self, spot: Spot, key: str = "") -> File | None:
+    def load(self, spot: Spot, key: str = "") -> NamedFile | None:
         """Return the file that is named at a spot; None, with the fault noted, when it cannot be read.
 
         With `key`, the document of it that has this key, also where it is text inside of another one.

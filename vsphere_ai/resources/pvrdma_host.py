@@ -15,7 +15,7 @@ from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import Judged
 
 RULESETS = "config.firewall.ruleset"
@@ -92,12 +92,12 @@ class PvrdmaHost(Judged, Resource):
             more[OPTION_FACT] = self.vmknic
         return Projection(self, (facts.having(more),))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A playbook leaves out an option that is not set; a rollback clears it again."""
         if form == "shown" or self.vmknic:
-            return Export(self)
+            return StateExport(self)
         unset = NONE if form == "rollback" and self.vmknic == "" else None
-        return Export(self.model_copy(update={"vmknic": unset}))
+        return StateExport(self.model_copy(update={"vmknic": unset}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One option and one ruleset, each only when it differs."""

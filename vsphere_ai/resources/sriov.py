@@ -18,7 +18,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 
 MANAGER = "configManager.pciPassthruSystem"
 Count = Annotated[int, Field(ge=0, le=1024)]
@@ -118,17 +118,19 @@ class Sriov(Resource):
         facts = view.facts(target.ref)
         return Projection(self, (_with(facts, self._changing(view, facts)),) if after == "plan" else ())
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """List the NICs that have functions, in a rollback also the others; what waits for a restart is left out."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         ready = {pci: count for pci, count in (self.functions or {}).items() if isinstance(count, int)}
         if form == "rollback":  # what was made is taken away again
-            return Export(self.model_copy(update={"functions": {p: c for p, c in ready.items() if c in range(1025)}}))
+            return StateExport(
+                self.model_copy(update={"functions": {p: c for p, c in ready.items() if c in range(1025)}})
+            )
         waiting = ", ".join(f"{p} has {c}" for p, c in (self.functions or {}).items() if p not in ready)
         found = {pci: count for pci, count in ready.items() if count}
         left_out = f"sriov left out: {waiting}" if waiting else ""
-        return Export(self.model_copy(update={"functions": found}) if found else None, left_out)
+        return StateExport(self.model_copy(update={"functions": found}) if found else None, left_out)
 
 
 def _count(function: PhysicalFunction) -> int | str:

@@ -12,7 +12,7 @@ from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, reconfigure
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices
 
 
@@ -84,9 +84,9 @@ class VmHardware(VmDevices, Judged, Resource):
         if self.firmware and have and have != self.firmware:
             yield f"firmware {have} → {self.firmware}: a guest installed under {have} will not boot any more"
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A hardware version is never lowered."""
-        return Export(self.model_copy(update={"version": None}) if form == "rollback" else self)
+        return StateExport(self.model_copy(update={"version": None}) if form == "rollback" else self)
 
     def implied_fields(self) -> Mapping[str, object]:
         """Kinds that need all memory or EFI show these settings too."""

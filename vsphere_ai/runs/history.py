@@ -18,7 +18,7 @@ OVER: tuple[State, ...] = ("finished", "rolled back", "superseded", "closed")
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunSummary:
     """Summary of a run from its own journal. `since`: when its last attempt began (UTC, ISO 8601)."""
 
     run: str
@@ -46,7 +46,7 @@ class Seen:
         return self.rolled_back or bool(self.rolls_back)
 
 
-def see(record: Journal) -> Seen:
+def see(record: Journal) -> RunSummary:
     """Return the summary of a run."""
     run, has_pending = record.run, bool(record.pending())
     state: State = "failed"
@@ -60,7 +60,7 @@ def see(record: Journal) -> Seen:
         state = "unfinished"
     elif run.signal and not run.exit_code:
         state = "stopped"
-    return Seen(
+    return RunSummary(
         record.id,
         run.instance,
         run.resumed or run.started,
@@ -84,7 +84,7 @@ def _gates(record: Journal) -> Iterator[tuple[str, str]]:
     yield from ((ref, opened) for kind, ref, opened in found if kind == "gate" and ref not in others)
 
 
-def look() -> tuple[Seen, ...]:
+def look() -> tuple[RunSummary, ...]:
     """Return every run of this machine, the oldest first, except those that cannot be read.
 
     What a killed run could not note any more in the journal of the run before it is noted now.
@@ -95,7 +95,7 @@ def look() -> tuple[Seen, ...]:
     return _look() if any(noted) else found
 
 
-def _look() -> tuple[Seen, ...]:
+def _look() -> tuple[RunSummary, ...]:
     found = []
     for record in journal.every():
         found.append(see(record))
@@ -103,7 +103,7 @@ def _look() -> tuple[Seen, ...]:
     return tuple(found)
 
 
-def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
+def _noted(seen: RunSummary, among: Sequence[RunSummary]) -> bool:
     """Note in an earlier journal that this run took it over, and that it was rolled back; return whether so."""
     named = {s.run: s for s in among}
     before, undone = named.get(seen.takes_over), named.get(seen.rolls_back)
@@ -117,7 +117,7 @@ def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
     return done
 
 
-def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
+def _seen_healthy(seen: RunSummary, among: Sequence[RunSummary]) -> bool:
     """Close a health gate that a later run has passed on the same host; return whether so."""
     others = [s for s in among if s.instance == seen.instance and s.run != seen.run]
     healthy = [ref for ref, since in seen.gates if any(r == ref and at > since for o in others for r, at in o.passed)]
@@ -143,23 +143,23 @@ def _hand_over(run: str, before: str) -> bool:
     return bool(both)
 
 
-def state_of(seen: Seen, among: Sequence[Seen]) -> State:
+def state_of(seen: RunSummary, among: Sequence[RunSummary]) -> State:
     """Return how a run ended; ``superseded`` when nothing is pending and a later one on its vCenter ended well."""
     over = seen.state in OVER or seen.has_pending or seen.alive
     return seen.state if over or not is_outdone(seen, among) else "superseded"
 
 
-def is_outdone(seen: Seen, among: Sequence[Seen]) -> bool:
+def is_outdone(seen: RunSummary, among: Sequence[RunSummary]) -> bool:
     """Return whether a later run on the same vCenter ended well: then at most the cleanup of a run is left to do."""
     return any(s.state == "finished" and not s.way_back for s in later(seen, among))
 
 
-def way_on(seen: Seen, among: Sequence[Seen]) -> str:
+def way_on(seen: RunSummary, among: Sequence[RunSummary]) -> str:
     """Return the command that finishes a run, as it is now."""
     return f"vsphere-ai resume {seen.run}{' --cleanup' if is_outdone(seen, among) else ''}"
 
 
-def later(seen: Seen, among: Sequence[Seen]) -> tuple[Seen, ...]:
+def later(seen: RunSummary, among: Sequence[RunSummary]) -> tuple[RunSummary, ...]:
     """Return the runs that worked on the same vCenter since this one did."""
     if not seen.instance:
         return ()
@@ -168,7 +168,7 @@ def later(seen: Seen, among: Sequence[Seen]) -> tuple[Seen, ...]:
     )
 
 
-def waiting(among: Sequence[Seen]) -> tuple[Seen, ...]:
+def waiting(among: Sequence[RunSummary]) -> tuple[RunSummary, ...]:
     """Return the runs that were cut off, stopped or failed, or have pending actions, ordered by their last attempts.
 
     Not a run whose successor still has pending actions: that one has to be finished first.
@@ -193,7 +193,7 @@ def latest() -> Journal:
     return journal.open_run(max(found, key=lambda s: (not s.alive, s.since)).run)
 
 
-def successor(run: str, among: Sequence[Seen]) -> Seen | None:
+def successor(run: str, among: Sequence[RunSummary]) -> RunSummary | None:
     """Return the run that took over the pending actions of a run and still has some: it has to be finished first."""
     for each in (s for s in among if s.takes_over == run):
         found = each if each.has_pending else successor(each.run, among)
@@ -215,7 +215,7 @@ def reasons_to_ask(record: Journal) -> tuple[str, ...]:
     return tuple(said)
 
 
-def take_up(record: Journal) -> None:
+def mark_resumed(record: Journal) -> None:
     """Note that this process continues a run. Called under the lock: others may have continued it before."""
     record.next_attempt()
     record.update(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
@@ -229,7 +229,7 @@ def close(record: Journal) -> None:
     record.resolve(*pending)
 
 
-def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
+def prunable(among: Sequence[RunSummary], before: str) -> tuple[RunSummary, ...]:
     """Return the runs that ended before a moment (UTC, ISO 8601) and have nothing pending, the oldest first.
 
     Not those after a run of the same vCenter that has pending actions: resuming it has to know what they changed.

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from vsphere_ai.connect.vcenter_lock import Lost, VCenterLock
+from vsphere_ai.connect.vcenter_lock import LockTakenOver, VCenterLock
 from vsphere_ai.errors import VsphereAiError
 
 STOPPING = 5.0
@@ -54,7 +54,7 @@ class LockRenewal:
                 else:
                     wait = self._lock.every
                     self._expires = asked + (self._lock.expires - now).total_seconds()
-        except Lost:
+        except LockTakenOver:
             why = "someone else took it over or removed it"
         finally:
             if not self._ended.is_set():

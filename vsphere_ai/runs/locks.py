@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from vsphere_ai.connect.vcenter import VCenter
-    from vsphere_ai.connect.vcenter_lock import Found, Holder, VCenterLock
+    from vsphere_ai.connect.vcenter_lock import LockFound, LockHolder, VCenterLock
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.runs.lock_renewal import LockRenewal
 
@@ -215,12 +215,12 @@ def here(instance: str) -> Note | None:
     return None
 
 
-def is_ours(found: Found) -> bool:
+def is_ours(found: LockFound) -> bool:
     """Return whether the holder of a lock in vCenter is a process that runs on this machine."""
     return found.holder.machine == socket.gethostname() and process_id.runs(found.holder.pid)
 
 
-def words(holder: Holder) -> str:
+def words(holder: LockHolder) -> str:
     """Say who holds a lock in vCenter."""
     if not holder.machine or holder.since is None:
         return "a holder that it does not name"
@@ -235,7 +235,7 @@ def _in_vcenter(
     from vsphere_ai.connect import vcenter_lock
     from vsphere_ai.runs.lock_renewal import LockRenewal
 
-    me = vcenter_lock.Holder(note.user, note.machine, note.pid, note.run)
+    me = vcenter_lock.LockHolder(note.user, note.machine, note.pid, note.run)
 
     def announce(ref: str) -> None:
         note.advisory = (*note.advisory, ref)
@@ -305,7 +305,7 @@ def settle(gone: Collection[str]) -> None:
         record.close()
 
 
-def _locked(found: Found) -> Locked:
+def _locked(found: LockFound) -> Locked:
     until = f"; it expires at {found.expires.isoformat(timespec='seconds')}" if found.expires else ""
     return Locked(
         f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK, rule="lock.held"

@@ -19,16 +19,16 @@ _OBJECTS = ("pyVmomi", "pyVim")
 """Libraries whose exceptions hold what a server sent, as fields of any depth."""
 
 
-class Cause(Exception):
+class MaskedCause(Exception):
     """Stands for an exception of a library or a server that holds a secret: its type and its text, masked."""
 
 
-def stand_in(error: BaseException, text: str = "") -> Cause:
+def stand_in(error: BaseException, text: str = "") -> MaskedCause:
     """Return what stands for an exception: its type, and `text` or its own, without fields, traceback and causes."""
     if not text and not _is_object(error):
         text = str(error)
     text = untrusted(text).strip()
-    return Cause(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    return MaskedCause(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
 def without_secrets(error: E) -> E:

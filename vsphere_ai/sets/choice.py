@@ -27,7 +27,7 @@ Hosts = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Need:
+class MemberNeed:
     """What a new VM needs of its host.
 
     `profiles` are its vGPUs, `memory_mb` is what it reserves, `claims` are its whole devices, and `hosts` the names of
@@ -44,7 +44,7 @@ class Need:
     machine: Machine | None = None
 
     @property
-    def alike(self) -> Need:
+    def alike(self) -> MemberNeed:
         """The same need without the name of its VM."""
         return replace(self, name="")
 
@@ -58,7 +58,7 @@ class HostRoom:
     """
 
     facts: Facts
-    against: Callable[[Sequence[Need]], str] = lambda _needs: ""
+    against: Callable[[Sequence[MemberNeed]], str] = lambda _needs: ""
     alike: Hashable = None
     free_mb: float | None = None
     taken: tuple[pci.Claim, ...] = ()
@@ -67,7 +67,7 @@ class HostRoom:
 
 
 @dataclass(frozen=True)
-class Choice:
+class HostChoice:
     """Hosts of VMs; VMs without one are in `refused`. `spread` is false where an even spread has no room for all."""
 
     hosts: Hosts
@@ -89,19 +89,19 @@ class Chooser:
     homes: Hosts
     rooms: Mapping[str, HostRoom]
     spare: int = 0
-    restarts: Callable[[Hosts, Sequence[Need]], Elsewhere] | None = None
+    restarts: Callable[[Hosts, Sequence[MemberNeed]], Elsewhere] | None = None
 
-    def choose(self, needs: Sequence[Need]) -> Choice:
+    def choose(self, needs: Sequence[MemberNeed]) -> HostChoice:
         """Return a host for each VM; an even spread where that has room, else any placement that is found."""
-        best: Choice | None = None
+        best: HostChoice | None = None
         for hosts, even in islice(self._placements(needs), LOSSES if self.spare else None):
-            found = Choice(hosts, spread=even)
+            found = HostChoice(hosts, spread=even)
             if not self.spare or self.survives(hosts, needs):
                 return found
             best = best or found
         return best or self._partial(needs)
 
-    def _placements(self, needs: Sequence[Need]) -> Iterator[tuple[Hosts, bool]]:
+    def _placements(self, needs: Sequence[MemberNeed]) -> Iterator[tuple[Hosts, bool]]:
         even = self._spread(needs, {})
         if len(even) == len(needs):
             yield even, True
@@ -117,15 +117,15 @@ class Chooser:
             return
         yield from ((hosts, False) for hosts in self._searched(needs))
 
-    def _partial(self, needs: Sequence[Need]) -> Choice:
+    def _partial(self, needs: Sequence[MemberNeed]) -> HostChoice:
         hosts = self._spread(needs, {})
-        return Choice(hosts, tuple(n.name for n in needs if n.name not in hosts), spread=False)
+        return HostChoice(hosts, tuple(n.name for n in needs if n.name not in hosts), spread=False)
 
     # -- one after another
 
-    def _spread(self, needs: Sequence[Need], fixed: Hosts) -> dict[str, str]:
+    def _spread(self, needs: Sequence[MemberNeed], fixed: Hosts) -> dict[str, str]:
         """Give each VM the host with the fewest VMs of its set that takes it; the largest VMs first."""
-        there: dict[str, list[Need]] = defaultdict(list)
+        there: dict[str, list[MemberNeed]] = defaultdict(list)
         chosen = dict(fixed)
         for need in needs:
             if need.name in fixed:
@@ -139,12 +139,12 @@ class Chooser:
                 chosen[need.name] = host
         return chosen
 
-    def _count(self, host: str, name: str, there: Sequence[Need]) -> int:
+    def _count(self, host: str, name: str, there: Sequence[MemberNeed]) -> int:
         return self.rooms[host].sets.get(name, 0) + sum(n.set == name for n in there)
 
     # -- all at once
 
-    def _solved(self, needs: Sequence[Need]) -> Answer:
+    def _solved(self, needs: Sequence[MemberNeed]) -> Answer:
         new = (VmDemand(n.name, n.profiles, n.hosts) for n in needs)
         if self.spare:
             answer = solve(self.exact, (*self.demands, *new), spare_hosts=self.spare)
@@ -157,19 +157,19 @@ class Chooser:
         """Return the hosts of existing VMs that power on: they are not placed."""
         return {d.name: self.homes[d.name] for d in self.demands if d.running_on is None}
 
-    def _holds(self, hosts: Hosts, needs: Sequence[Need]) -> bool:
+    def _holds(self, hosts: Hosts, needs: Sequence[MemberNeed]) -> bool:
         there = grouped(needs, lambda n: hosts[n.name])
         return all(self.takes(host, own) for host, own in there.items())
 
     # -- a search
 
-    def _searched(self, needs: Sequence[Need]) -> Iterator[Hosts]:
+    def _searched(self, needs: Sequence[MemberNeed]) -> Iterator[Hosts]:
         """Yield placements: VMs that are alike keep to the order of hosts, and of hosts that are alike one is tried."""
         order = sorted(needs, key=lambda n: (*_largest_first(n), sorted(n.hosts), repr(n.alike)))
         names = sorted(self.rooms)
         may_be_on = {host: tuple(host in n.hosts for n in order) for host in names}
         left = [STEPS]
-        there: dict[str, tuple[Need, ...]] = dict.fromkeys(names, ())
+        there: dict[str, tuple[MemberNeed, ...]] = dict.fromkeys(names, ())
 
         def place(at: int, first: int) -> Iterator[Hosts]:
             if at == len(order):
@@ -194,7 +194,7 @@ class Chooser:
 
     # -- one host
 
-    def takes(self, host: str, needs: Sequence[Need]) -> bool:
+    def takes(self, host: str, needs: Sequence[MemberNeed]) -> bool:
         """Return whether VMs can all be on a host, beside those that are there."""
         have = self.rooms[host]
         if not self._remembered(("admits", host, tuple(n.alike for n in needs)), lambda: not have.against(needs)):
@@ -262,7 +262,7 @@ class Chooser:
 
     # -- all hosts
 
-    def survives(self, hosts: Hosts, needs: Sequence[Need]) -> bool:
+    def survives(self, hosts: Hosts, needs: Sequence[MemberNeed]) -> bool:
         """Return whether VMs with vGPUs of any `spare` hosts find GPUs and hosts elsewhere, as the plan checks it."""
         new = tuple(VmDemand(n.name, n.profiles, n.hosts) for n in needs if n.profiles)
         wanted = (*self.demands, *new)
@@ -281,7 +281,7 @@ class Chooser:
             for lost, outcome in every_outcome(self.farm, narrowed.demands, fit, losses)
         )
 
-    def left(self, host: str, needs: Sequence[Need], profiles: Sequence[str]) -> Mapping[str, int]:
+    def left(self, host: str, needs: Sequence[MemberNeed], profiles: Sequence[str]) -> Mapping[str, int]:
         """Return how many more vGPUs of each profile alone a host has room for once these VMs run there."""
         own = tuple(sorted(n.profiles for n in needs if n.profiles))
         answer = self._answer(self.farm, host, own)
@@ -289,5 +289,5 @@ class Chooser:
         return room(occupied(slots, answer).slots if isinstance(answer, Fit) else slots.slots, profiles)
 
 
-def _largest_first(need: Need) -> tuple[int, int, int]:
+def _largest_first(need: MemberNeed) -> tuple[int, int, int]:
     return -len(need.profiles), -len(need.claims), -need.memory_mb

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.vm_sets import Fault, Member, Place
+from vsphere_ai.model.vm_sets import Member, MemberFault, MemberPlace
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.sets.placement import in_service
 from vsphere_ai.sets.places import hosts_of
@@ -32,7 +32,7 @@ def with_datastores(members: Sequence[Member], wanted: WantedSet, estate: Estate
         if not usable:
             why = "; ".join(unfit) or "it has none"
             help = "see what each datastore lacks, or name another one"
-            fault = Fault("no-datastore", f"no datastore of {pod.name} can be used: {why}", help)
+            fault = MemberFault("no-datastore", f"no datastore of {pod.name} can be used: {why}", help)
             yield replace(member, place=replace(member.place, datastore=""), faults=(*member.faults, fault))
             continue
         store = max(usable, key=lambda s: (_reached(s, member.place, wanted, estate), _free(s) - taken[s.ref], s.name))
@@ -43,7 +43,7 @@ def with_datastores(members: Sequence[Member], wanted: WantedSet, estate: Estate
         yield replace(member, place=replace(member.place, datastore=store.ref), why_store=words)
 
 
-def _usable(pod: Facts, place: Place, wanted: WantedSet, estate: Estate) -> tuple[list[Facts], list[str]]:
+def _usable(pod: Facts, place: MemberPlace, wanted: WantedSet, estate: Estate) -> tuple[list[Facts], list[str]]:
     """Return the datastores of a datastore cluster that can be used, and why the others cannot."""
     source = estate.get(place.source)
     own = tuple(str(ref) for ref in (source.get("datastore") if source else None) or ())
@@ -64,7 +64,7 @@ def _usable(pod: Facts, place: Place, wanted: WantedSet, estate: Estate) -> tupl
     return usable, unfit
 
 
-def _reached(store: Facts, place: Place, wanted: WantedSet, estate: Estate) -> int:
+def _reached(store: Facts, place: MemberPlace, wanted: WantedSet, estate: Estate) -> int:
     """Return how many hosts in service of the set's cluster have mounted a datastore."""
     hosts = {h.ref for h in in_service(hosts_of(wanted, place, estate))}
     mounts: Sequence[Mapping[str, Any]] = store.get("host") or ()
@@ -75,7 +75,7 @@ def _free(store: Facts) -> int:
     return int((store.get("summary") or {}).get("freeSpace") or 0)
 
 
-def _size(place: Place, estate: Estate) -> int:
+def _size(place: MemberPlace, estate: Estate) -> int:
     """Return the bytes that the disks of a clone may take at most."""
     source = estate.get(place.source)
     devices: Sequence[Mapping[str, Any]] = (source.get("config.hardware.device") if source else None) or ()

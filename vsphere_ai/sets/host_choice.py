@@ -22,7 +22,7 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, member_of, members_of
+from vsphere_ai.model.vm_sets import MEMBERS, SET, Member, MemberFault, member_of, members_of
 from vsphere_ai.planning.capacity import room_words
 from vsphere_ai.planning.moves.elsewhere import Elsewhere
 from vsphere_ai.planning.observing import observe
@@ -30,7 +30,7 @@ from vsphere_ai.planning.planner import steps_alone, view_as_planned, will_run
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.resources.mixins import device_states, vgpus_of
-from vsphere_ai.sets.choice import Chooser, HostRoom, Hosts, Need
+from vsphere_ai.sets.choice import Chooser, HostRoom, Hosts, MemberNeed
 from vsphere_ai.sets.leaf_choice import OnLeaves
 from vsphere_ai.sets.leaf_choice import choose as choose_on_leaves
 from vsphere_ai.sets.leaves import Leaves, Rails
@@ -101,7 +101,7 @@ class _Alike:
     """New VMs of a set of which the same is wanted; `unfit` says of hosts of the cluster why they are none for them."""
 
     members: Sequence[Member]
-    need: Need
+    need: MemberNeed
     unfit: Mapping[str, str]
 
     @classmethod
@@ -129,7 +129,7 @@ class _Alike:
                 unfit[host.name] = why
         fit = frozenset(h.name for h in hosts if h.name not in unfit)
         fit = frozenset({approved}) & fit or fit
-        need = Need(member.ref, member.set, fit, profiles, machine.reserved_mb or 0, claims, apart, machine)
+        need = MemberNeed(member.ref, member.set, fit, profiles, machine.reserved_mb or 0, claims, apart, machine)
         return cls(members, need, unfit)
 
 
@@ -183,11 +183,11 @@ def _chooser(view: View, alike: Sequence[_Alike], running: frozenset[str], spare
     )
 
 
-def _restarts(situation: Situation) -> Callable[[Hosts, Sequence[Need]], Elsewhere]:
+def _restarts(situation: Situation) -> Callable[[Hosts, Sequence[MemberNeed]], Elsewhere]:
     """Return what finds, for hosts of new VMs, where VMs restart after the loss of a host."""
     known, refs = Elsewhere(situation, "ha_restart"), {h.name: h.ref for h in situation.view.estate.hosts}
 
-    def after(hosts: Hosts, needs: Sequence[Need]) -> Elsewhere:
+    def after(hosts: Hosts, needs: Sequence[MemberNeed]) -> Elsewhere:
         new = {n.name: replace(n.machine, ref=n.name) for n in needs if n.machine is not None}
         return known.beside(new, {name: refs[hosts[name]] for name in new})
 
@@ -236,7 +236,7 @@ def _functions(host: Facts) -> str:
     return host.name if any(f.now for f in physical_functions(host).values()) else ""
 
 
-def _against(situation: Situation, host: Facts, needs: Sequence[Need]) -> str:
+def _against(situation: Situation, host: Facts, needs: Sequence[MemberNeed]) -> str:
     """Return why VMs are not all taken by a host, one after another, beside those that run there."""
     arrived = []
     why = ""
@@ -267,7 +267,7 @@ def _chosen(
     for room in chooser.rooms.values():
         total.update(room.sets)
     together = "" if choice.spread else "; chosen for all VMs together, as an even spread has no room for all"
-    words: dict[tuple[str, Need], str] = {}
+    words: dict[tuple[str, MemberNeed], str] = {}
     members = []
     for each in alike:
         for member in each.members:
@@ -292,12 +292,12 @@ def _on_leaves(member: Member, rails: Rails, found: OnLeaves | None) -> Member:
         help = "make room on one leaf, take fewer VMs, or write one_leaf: should"
         return replace(
             member,
-            faults=(Fault("leaves", f"the rails of its set must each be on one leaf, and are not: {why}", help),),
+            faults=(MemberFault("leaves", f"the rails of its set must each be on one leaf, and are not: {why}", help),),
         )
     return replace(member, why_here="; ".join(filter(None, (member.why_here, found.words if found else ""))))
 
 
-def _why(chooser: Chooser, host: str, need: Need, there: Sequence[Need], total: int) -> str:
+def _why(chooser: Chooser, host: str, need: MemberNeed, there: Sequence[MemberNeed], total: int) -> str:
     own = chooser.rooms[host].sets.get(need.set, 0) + sum(n.set == need.set for n in there)
     words = (
         f"on {host}: {own} of {total} VM{'' if total == 1 else 's'} of the set there",
@@ -306,7 +306,7 @@ def _why(chooser: Chooser, host: str, need: Need, there: Sequence[Need], total: 
     return ", ".join(filter(None, words))
 
 
-def _left(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
+def _left(chooser: Chooser, host: str, need: MemberNeed, there: Sequence[MemberNeed]) -> str:
     """Return what a host has left for such a VM, in words; empty where it needs nothing that runs out."""
     if need.profiles:
         return room_words(chooser.left(host, there, sorted(set(need.profiles))))
@@ -318,17 +318,17 @@ def _left(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str
     return ""
 
 
-def _refusal(chooser: Chooser, there: Mapping[str, Sequence[Need]], alike: _Alike) -> Fault:
+def _refusal(chooser: Chooser, there: Mapping[str, Sequence[MemberNeed]], alike: _Alike) -> MemberFault:
     need = alike.need
     if not need.hosts:
         reasons = [f"{host}: {why}" for host, why in sorted(alike.unfit.items())] or ["the cluster has no host"]
-        return Fault("no-host", f"no host can run it: {'; '.join(reasons)}", "see what each host lacks")
+        return MemberFault("no-host", f"no host can run it: {'; '.join(reasons)}", "see what each host lacks")
     reasons = [f"{host}: {_lack(chooser, host, need, there.get(host, ()))}" for host in sorted(need.hosts)]
     reasons += [f"{host}: {why}" for host, why in sorted(alike.unfit.items())]
-    return Fault(NO_ROOM, f"no host has room for it: {'; '.join(reasons[:8])}", "make fewer VMs, or make room")
+    return MemberFault(NO_ROOM, f"no host has room for it: {'; '.join(reasons[:8])}", "make fewer VMs, or make room")
 
 
-def _lack(chooser: Chooser, host: str, need: Need, there: Sequence[Need]) -> str:
+def _lack(chooser: Chooser, host: str, need: MemberNeed, there: Sequence[MemberNeed]) -> str:
     room = chooser.rooms[host]
     if why := room.against((*there, need)):
         return why

@@ -22,9 +22,9 @@ from vsphere_ai.model.vm_sets import (
 )
 from vsphere_ai.sets.adoption import own_nics
 from vsphere_ai.sets.datastores import with_datastores
-from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
+from vsphere_ai.sets.leases import Addresses, LeaseLedger, addresses_of, lease_steps
 from vsphere_ai.sets.mac_clashes import planned_mac
-from vsphere_ai.sets.members import Found, SetPlay, find
+from vsphere_ai.sets.members import MembersFound, SetPlay, find
 from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
 
@@ -43,7 +43,7 @@ class LaidOut:
     """
 
     estate: Estate
-    found: tuple[Found, ...] = ()
+    found: tuple[MembersFound, ...] = ()
     real: Mapping[str, str] = field(default_factory=dict)
     sources: frozenset[str] = frozenset()
 
@@ -58,18 +58,18 @@ class LaidOut:
         return frozenset(self.real.get(ref, ref) for ref in refs if ref not in new)
 
 
-def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) -> LaidOut:
+def expand_sets(plays: Sequence[SetPlay], estate: Estate, book: LeaseLedger | None = None) -> LaidOut:
     """Lay the members of sets over an estate; one that was laid out before comes back as it is."""
     if not plays or any(ref.startswith(f"{SET}:") for ref in estate.objects):
         return LaidOut(estate)
     return _addressed(placed_in(plays, estate), estate, book)
 
 
-def addressed_again(plays: Sequence[SetPlay], estate: Estate, book: Book) -> Estate:
+def addressed_again(plays: Sequence[SetPlay], estate: Estate, book: LeaseLedger) -> Estate:
     """Return an estate that was laid out, and whose new members have changed hosts, with the addresses that follow."""
     of_set = grouped(members_of(estate), lambda m: m.set)
     found = [
-        Found(play, members, {m.ref: m.ref for m in members if m.exists})
+        MembersFound(play, members, {m.ref: m.ref for m in members if m.exists})
         for play in plays
         if (members := of_set.get(play.wanted.name, ()))
     ]
@@ -78,7 +78,7 @@ def addressed_again(plays: Sequence[SetPlay], estate: Estate, book: Book) -> Est
     return _addressed(found, Estate(estate.about, there), book).estate
 
 
-def _addressed(placed: Sequence[Found], estate: Estate, book: Book | None) -> LaidOut:
+def _addressed(placed: Sequence[MembersFound], estate: Estate, book: LeaseLedger | None) -> LaidOut:
     addresses = addresses_of(placed, estate, book) if book is not None else Addresses()
     found = tuple(
         replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in each.members)) for each in placed
@@ -90,7 +90,7 @@ def _addressed(placed: Sequence[Found], estate: Estate, book: Book | None) -> La
     return replace(done, estate=Estate(estate.about, {**done.estate.objects, LEDGER: ledger}))
 
 
-def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[Found]:
+def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[MembersFound]:
     """Return the members of sets with their places, which the addresses may depend on."""
     return [spread(_placed(each, estate), estate) for each in find(plays, estate)]
 
@@ -114,7 +114,7 @@ def ledger_steps(estate: Estate, wanted: Collection[Target]) -> Mapping[Target, 
     return {home: steps} if home is not None and steps else {}
 
 
-def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
+def laid(estate: Estate, found: Sequence[MembersFound]) -> LaidOut:
     """Return an estate with members, whose places are decided, as objects of it."""
     real = {alias: ref for each in found for alias, ref in each.real.items()}
     objects = dict(estate.objects)
@@ -146,7 +146,7 @@ def _with_sockets(facts: Facts, cores: int | None) -> Facts:
     return facts.having({CORES: cores}) if divides else facts
 
 
-def _placed(found: Found, estate: Estate) -> Found:
+def _placed(found: MembersFound, estate: Estate) -> MembersFound:
     place, faults = place_of(found.play.wanted, estate)
     ready = (m.exists or bool(m.faults) for m in found.members)
     members = [
@@ -156,7 +156,7 @@ def _placed(found: Found, estate: Estate) -> Found:
     return replace(found, members=tuple(with_datastores(members, found.play.wanted, estate)))
 
 
-def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estate) -> Member:
+def _with_nics(found: MembersFound, member: Member, addresses: Addresses, estate: Estate) -> Member:
     own, macs = [], _macs(found, member, estate)
     for nic in found.play.wanted.nics:
         mac = macs.get(nic.name) or planned_mac(found.play.wanted, member.index, nic.name, estate.about.instance)
@@ -166,7 +166,7 @@ def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estat
     return replace(member, nics=tuple(own), faults=(*member.faults, *faults))
 
 
-def _macs(found: Found, member: Member, estate: Estate) -> Mapping[str, str]:
+def _macs(found: MembersFound, member: Member, estate: Estate) -> Mapping[str, str]:
     """Return the MAC addresses of a member that is there: it keeps those of its mark, or those that it has."""
     facts = estate.get(found.real.get(member.ref, ""))
     mark = mark_of(facts) if facts is not None else None

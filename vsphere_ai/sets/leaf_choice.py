@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.sets.choice import Choice, Chooser, Need
+from vsphere_ai.sets.choice import Chooser, HostChoice, MemberNeed
 from vsphere_ai.sets.leaves import Rails
 
 MOST_CLASSES = 10
@@ -28,11 +28,11 @@ class OnLeaves:
 class LeafChoice:
     """Hosts of VMs, and what is said of the rails of each set that has leaves."""
 
-    choice: Choice
+    choice: HostChoice
     sets: Mapping[str, OnLeaves] = field(default_factory=dict)
 
 
-def choose(chooser: Chooser, needs: Sequence[Need], rails: Mapping[str, Rails]) -> LeafChoice:
+def choose(chooser: Chooser, needs: Sequence[MemberNeed], rails: Mapping[str, Rails]) -> LeafChoice:
     """Return hosts for all VMs: first as few leaves per set as possible, then as the chooser spreads them.
 
     Sets are decided in the order of their names, each with room for all the others.
@@ -62,7 +62,7 @@ def cost(used: set[Leaf]) -> int:
     return sum(2 if leaf == "" else 1 for rail in zip(*used, strict=True) for leaf in set(rail))
 
 
-def _narrowed(chooser: Chooser, needs: list[Need], name: str, rails: Rails) -> tuple[list[Need], str]:
+def _narrowed(chooser: Chooser, needs: list[MemberNeed], name: str, rails: Rails) -> tuple[list[MemberNeed], str]:
     """Return needs in which the VMs of a set may only be on the hosts of the fewest leaves that have room; and why."""
     own = [n for n in needs if n.set == name]
     hosts = sorted({h for n in own for h in n.hosts})
@@ -81,7 +81,10 @@ def _narrowed(chooser: Chooser, needs: list[Need], name: str, rails: Rails) -> t
 
 
 def _candidates(
-    classes: Mapping[Leaf, Sequence[str]], there: set[Leaf], room: Mapping[str, Mapping[Need, int]], chooser: Chooser
+    classes: Mapping[Leaf, Sequence[str]],
+    there: set[Leaf],
+    room: Mapping[str, Mapping[MemberNeed, int]],
+    chooser: Chooser,
 ) -> Iterator[tuple[Leaf, ...]]:
     """Yield combinations of hosts that are alike by their leaves: those on the fewest leaves first."""
     names = sorted(classes)
@@ -99,11 +102,11 @@ def _candidates(
     yield from sorted(several, key=rank)
 
 
-def _kinds(needs: Sequence[Need]) -> dict[Need, int]:
+def _kinds(needs: Sequence[MemberNeed]) -> dict[MemberNeed, int]:
     return {kind: len(own) for kind, own in grouped(needs, lambda n: n.alike).items()}
 
 
-def _most(chooser: Chooser, host: str, needs: Sequence[Need]) -> dict[Need, int]:
+def _most(chooser: Chooser, host: str, needs: Sequence[MemberNeed]) -> dict[MemberNeed, int]:
     """Return how many VMs of each kind alone a host takes."""
     found = {}
     for kind, count in _kinds(needs).items():
@@ -135,8 +138,8 @@ def _said(hosts: Collection[str], rails: Rails, reason: str) -> OnLeaves:
 def _reason(
     classes: Mapping[Leaf, Sequence[str]],
     there: set[Leaf],
-    room: Mapping[str, Mapping[Need, int]],
-    own: Sequence[Need],
+    room: Mapping[str, Mapping[MemberNeed, int]],
+    own: Sequence[MemberNeed],
 ) -> str:
     """Return why a set is not on one leaf, for the case that it is not."""
     if len(there) > 1:

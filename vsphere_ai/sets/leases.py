@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.addresses.conflicts import find_conflicts
-from vsphere_ai.addresses.holding import Ledger, Nic
+from vsphere_ai.addresses.holding import AddressLedger, NicHolding
 from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_marks
 from vsphere_ai.addresses.leasing import lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.addresses.pool import Place
-from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, SetRequest, Terms
+from vsphere_ai.addresses.pool import AffinityPlace
+from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, PoolSettings, SetRequest
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step, WriteLeases
-from vsphere_ai.model.vm_sets import Fault, Mark, Member, MemberNic
+from vsphere_ai.model.vm_sets import Member, MemberFault, MemberMark, MemberNic
 from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
 from vsphere_ai.sets.mac_clashes import mac_faults, planned_mac
-from vsphere_ai.sets.members import Found
+from vsphere_ai.sets.members import MembersFound
 from vsphere_ai.sets.places import place_of
 
 RELEASED_NOW = -1
@@ -36,7 +36,7 @@ class Addresses:
     """
 
     nics: Mapping[tuple[str, int, str], MemberNic] = field(default_factory=dict)
-    faults: Mapping[tuple[str, int], tuple[Fault, ...]] = field(default_factory=dict)
+    faults: Mapping[tuple[str, int], tuple[MemberFault, ...]] = field(default_factory=dict)
     before: str = ""
     taken: str = ""
     kept: str = ""
@@ -47,7 +47,7 @@ GroupsOf = Callable[[Estate], Mapping[str, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
-class Book:
+class LeaseLedger:
     """What addresses depend on beside the estate: the text of the ledger, the pools of the inventory, and the time.
 
     `in_use`: addresses that no object of the estate shows, such as those of vCenter's IP pools. `groups`: those of the
@@ -55,12 +55,12 @@ class Book:
     """
 
     text: str
-    terms: Terms
+    terms: PoolSettings
     in_use: tuple[InUse, ...] = ()
     groups: GroupsOf | None = None
 
 
-def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresses:
+def addresses_of(found: Sequence[MembersFound], estate: Estate, book: LeaseLedger) -> Addresses:
     """Return the addresses of all members, as the ledger will have them."""
     before = read_ledger(book.text)
     requests = requests_of(found, estate, book.groups)
@@ -72,10 +72,10 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     for problem in result.problems:
         name = problem.subject.partition("/")[0]
         for member in (m for each in found if each.play.wanted.name == name for m in each.members if not m.leaving):
-            faults.setdefault((name, member.index), []).append(Fault(problem.rule, problem.message, problem.help))
+            faults.setdefault((name, member.index), []).append(MemberFault(problem.rule, problem.message, problem.help))
     for problem in find_conflicts(leases, (*_in_use(found, estate, book.terms), *book.in_use), book.terms.pools):
         name, index, _nic = problem.subject.split("/")
-        faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
+        faults.setdefault((name, int(index)), []).append(MemberFault(problem.rule, problem.message, problem.help))
     nics = dict(_nics(found, leases, estate))
     for key, fault in mac_faults(nics, found, estate, before):
         faults.setdefault(key, []).append(fault)
@@ -93,13 +93,13 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
     )
 
 
-def requests_of(found: Sequence[Found], estate: Estate, groups_of: GroupsOf | None = None) -> list[SetRequest]:
+def requests_of(found: Sequence[MembersFound], estate: Estate, groups_of: GroupsOf | None = None) -> list[SetRequest]:
     """Return what the sets that have addresses of pools ask for."""
     groups = groups_of(estate.with_objects(_outlines(found))) if groups_of else {}
     return [request for each in found if (request := _request(each, estate, groups)) is not None]
 
 
-def _outlines(found: Sequence[Found]) -> Iterator[Facts]:
+def _outlines(found: Sequence[MembersFound]) -> Iterator[Facts]:
     """Yield what groups of VMs ask of members that do not exist yet."""
     for member in (m for each in found for m in each.members if not m.exists and not m.faults):
         yield Facts(member.ref, {"name": member.name, "parent": member.place.folder, "runtime.host": member.place.host})
@@ -129,11 +129,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _text(ledger: Ledger, before: Ledger, text: str) -> str:
+def _text(ledger: AddressLedger, before: AddressLedger, text: str) -> str:
     return text if ledger.holdings == before.holdings else ledger_text(ledger)
 
 
-def _request(found: Found, estate: Estate, groups: Mapping[str, tuple[str, ...]]) -> SetRequest | None:
+def _request(found: MembersFound, estate: Estate, groups: Mapping[str, tuple[str, ...]]) -> SetRequest | None:
     wanted, count = found.play.wanted, max((*found.play.names, 0))
     nics = [n for n in wanted.nics if n.pools]
     if not nics or not count:
@@ -159,20 +159,22 @@ def _named(pools: tuple[str, ...]) -> tuple[str, ...]:
     return () if pools == (AUTO,) else pools
 
 
-def _place(found: Found, member: Member | None, estate: Estate, groups: Mapping[str, tuple[str, ...]]) -> Place:
+def _place(
+    found: MembersFound, member: Member | None, estate: Estate, groups: Mapping[str, tuple[str, ...]]
+) -> AffinityPlace:
     """Return where a member is or will be, by names: what affinities of pools are compared with."""
     name = found.play.wanted.name
     if member is None:
-        return Place(vms=(name,))
+        return AffinityPlace(vms=(name,))
     there = estate.get(found.real.get(member.ref, ""))
     folder = estate.get(there.get("parent") if there else member.place.folder)
     host = estate.get(there.get("runtime.host") if there else member.place.host)
     hosts = (host.name, *groups.get(host.ref, ())) if host else ()
     own = groups.get(there.ref if there else member.ref, ())
-    return Place((name, member.name, *own), hosts, _folders(folder, estate))
+    return AffinityPlace((name, member.name, *own), hosts, _folders(folder, estate))
 
 
-def _spellings(found: Found, name: str, estate: Estate) -> tuple[str, ...]:
+def _spellings(found: MembersFound, name: str, estate: Estate) -> tuple[str, ...]:
     """Return what the port group of a NIC may be called; what the play writes where that is no port group."""
     member = next((m for m in found.members if m.place.pool), None)
     place = member.place if member else place_of(found.play.wanted, estate)[0]
@@ -187,7 +189,7 @@ def _folders(folder: Facts | None, estate: Estate) -> tuple[str, ...]:
 
 
 def _nics(
-    found: Sequence[Found], leases: Sequence[Lease], estate: Estate
+    found: Sequence[MembersFound], leases: Sequence[Lease], estate: Estate
 ) -> Iterator[tuple[tuple[str, int, str], MemberNic]]:
     by_nic: dict[tuple[str, int, str], list[Lease]] = {}
     for each in leases:
@@ -208,12 +210,12 @@ def _nics(
                 )
 
 
-def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Ledger:
+def _without_leaving(ledger: AddressLedger, found: Sequence[MembersFound], terms: PoolSettings) -> AddressLedger:
     """Return the ledger without what members hold that leave at the end of the range; the spare ones are kept."""
-    now = Terms(terms.pools, RELEASED_NOW, terms.avoided, terms.seen)
+    now = PoolSettings(terms.pools, RELEASED_NOW, terms.avoided, terms.seen)
     for each in found:
         name, keep = each.play.wanted.name, max((*each.play.names, 0))
-        kept = {Nic(name, n.name, v): keep + n.spare * bool(keep) for n in each.play.wanted.nics for v in (4, 6)}
+        kept = {NicHolding(name, n.name, v): keep + n.spare * bool(keep) for n in each.play.wanted.nics for v in (4, 6)}
         if any(h.count > kept.get(nic, keep) for nic, h in ledger.holdings.items() if nic.set == name):
             ledger = release(ledger, now, name, kept)
             for nic in kept.keys() & ledger.holdings.keys():
@@ -221,7 +223,7 @@ def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Le
     return ledger
 
 
-def _adopted(found: Sequence[Found], estate: Estate) -> Reported:
+def _adopted(found: Sequence[MembersFound], estate: Estate) -> Reported:
     """Return what the VMs report that are to be adopted."""
     return {
         (m.set, m.index): addresses_of_guest(each.play.wanted, estate[each.real[m.ref]], estate)
@@ -231,19 +233,19 @@ def _adopted(found: Sequence[Found], estate: Estate) -> Reported:
     }
 
 
-def _as_members(found: Sequence[Found], estate: Estate) -> Iterator[Facts]:
+def _as_members(found: Sequence[MembersFound], estate: Estate) -> Iterator[Facts]:
     """Yield all VMs; those that are to be adopted as if they had their marks."""
     own = {each.real[m.ref]: m for each in found for m in each.members if m.adopting and m.exists}
     for facts in estate.of_type("VirtualMachine"):
         member = own.get(facts.ref)
         if member is not None:
-            settings = Mark(member.set, member.index, member.uuid).settings().items()
+            settings = MemberMark(member.set, member.index, member.uuid).settings().items()
             options = tuple({"key": key, "value": value} for key, value in settings)
             facts = facts.having({"config.instanceUuid": member.uuid, "config.extraConfig": options})
         yield facts
 
 
-def _in_use(found: Sequence[Found], estate: Estate, terms: Terms) -> Iterator[InUse]:
+def _in_use(found: Sequence[MembersFound], estate: Estate, terms: PoolSettings) -> Iterator[InUse]:
     groups = {f.ref.partition(":")[2]: networks.label(estate, f) for f in estate.of_type(PORT_GROUP)}
     yield from of_guests(_as_members(found, estate))
     yield from of_marks(estate.of_type("VirtualMachine"), terms.pools)

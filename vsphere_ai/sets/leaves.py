@@ -10,7 +10,7 @@ from vsphere_ai.language.inventories.inventory import Inventory
 from vsphere_ai.language.inventories.inventory_leaves import Leaf
 from vsphere_ai.language.inventories.selection import hosts_named
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.vm_sets import Place
+from vsphere_ai.model.vm_sets import MemberPlace
 from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
 
 RDMA_TYPES = ("pvrdma", "sriov")
@@ -35,7 +35,7 @@ class Leaves:
     known: Mapping[str, Leaf] = field(default_factory=dict)
     hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def rails(self, wanted: WantedSet, place: Place, hosts: Sequence[Facts], estate: Estate) -> Rails:
+    def rails(self, wanted: WantedSet, place: MemberPlace, hosts: Sequence[Facts], estate: Estate) -> Rails:
         """Return the leaves of the hosts that the VMs of a set may be on; rails without any leaf are left out."""
         found: dict[str, tuple[str, ...]] = {}
         for nic in _rails(wanted):
@@ -67,7 +67,7 @@ def _rails(wanted: WantedSet) -> Sequence[WantedNic]:
     ]
 
 
-def _switch(nic: WantedNic, place: Place, estate: Estate) -> Facts | None:
+def _switch(nic: WantedNic, place: MemberPlace, estate: Estate) -> Facts | None:
     return dvs.switch_of(estate, networks.for_place(estate, place, nic.port_group).network)
 
 

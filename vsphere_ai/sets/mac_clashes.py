@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vsphere_ai.addresses.holding import RESERVED, Ledger
+from vsphere_ai.addresses.holding import RESERVED, AddressLedger
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import objects
-from vsphere_ai.model.vm_sets import Fault, MemberNic, mac_address, mac_of
+from vsphere_ai.model.vm_sets import MemberFault, MemberNic, mac_address, mac_of
 from vsphere_ai.resources.makes_vms import WantedSet
-from vsphere_ai.sets.members import Found
+from vsphere_ai.sets.members import MembersFound
 
 OTHERWISE = "give the NIC another name, or the set another mac_prefix: the address follows from them"
 Key = tuple[str, int, str]
@@ -24,8 +24,8 @@ def planned_mac(wanted: WantedSet, index: int, nic: str, vcenter: str) -> str:
 
 
 def mac_faults(
-    nics: Mapping[Key, MemberNic], found: Sequence[Found], estate: Estate, ledger: Ledger
-) -> Iterator[tuple[tuple[str, int], Fault]]:
+    nics: Mapping[Key, MemberNic], found: Sequence[MembersFound], estate: Estate, ledger: AddressLedger
+) -> Iterator[tuple[tuple[str, int], MemberFault]]:
     """Yield the new members, by set and number, with a MAC address that is taken, and who has it.
 
     Looked at is what costs no further read: the NICs of this plan, those of all sets that hold addresses, the NICs that
@@ -42,10 +42,12 @@ def mac_faults(
         key = wanted.get(mac)
         if key is not None and key[:2] != number[:2]:
             message = f"{key[2]}: its MAC address {mac} is that of {who}"
-            yield key[:2], Fault("mac-taken", message, OTHERWISE)
+            yield key[:2], MemberFault("mac-taken", message, OTHERWISE)
 
 
-def _of_sets(nics: Mapping[Key, MemberNic], ledger: Ledger, vcenter: str) -> Iterator[tuple[str, str, tuple[str, int]]]:
+def _of_sets(
+    nics: Mapping[Key, MemberNic], ledger: AddressLedger, vcenter: str
+) -> Iterator[tuple[str, str, tuple[str, int]]]:
     for (name, index, nic), each in nics.items():
         yield each.mac, f"{nic} of number {index} of the set {name}", (name, index)
     for holder, holding in ledger.holdings.items():

@@ -10,7 +10,15 @@ from vsphere_ai.language.inventories import patterns
 from vsphere_ai.language.playbooks.play import Play, Playbook
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.names.name_ranges import shell_word
-from vsphere_ai.model.vm_sets import GENERATIONS, Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
+from vsphere_ai.model.vm_sets import (
+    GENERATIONS,
+    Member,
+    MemberFault,
+    has_copied_mark,
+    instance_uuid,
+    mark_of,
+    planned_ref,
+)
 from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
 from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.sets.adoption import faults_of
@@ -34,7 +42,7 @@ class SetPlay:
 
 
 @dataclass(frozen=True)
-class Found:
+class MembersFound:
     """The members of a set and, of those that are there, the references that vCenter has for them."""
 
     play: SetPlay
@@ -68,7 +76,7 @@ def makes_vms(playbook: Playbook | None) -> bool:
     return any(isinstance(s.state, MakesVms) for p in (playbook.plays if playbook else ()) for s in p.states)
 
 
-def find(plays: Sequence[SetPlay], estate: Estate) -> tuple[Found, ...]:
+def find(plays: Sequence[SetPlay], estate: Estate) -> tuple[MembersFound, ...]:
     """Look the members of sets up in an estate, by their instance UUIDs and marks."""
     by_uuid = {f.get(UUID): f for f in estate.of_type("VirtualMachine") if f.get(UUID)}
     by_name: dict[str, list[Facts]] = {}
@@ -79,7 +87,7 @@ def find(plays: Sequence[SetPlay], estate: Estate) -> tuple[Found, ...]:
 
 def _found(
     play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts], by_name: Mapping[str, Sequence[Facts]]
-) -> Found:
+) -> MembersFound:
     there = dict(_there(play, estate, by_uuid))
     members, real = [], {}
     for index, name in play.names.items():
@@ -105,7 +113,7 @@ def _found(
         member = _leaving(play, estate, index, generation, facts.name)
         real[member.ref] = facts.ref
         members.append(_with_faults(member, facts))
-    return Found(play, tuple(replace(m, playbook=play.playbook) for m in members), real)
+    return MembersFound(play, tuple(replace(m, playbook=play.playbook) for m in members), real)
 
 
 def _leaving(play: SetPlay, estate: Estate, index: int, generation: int, name: str) -> Member:
@@ -136,15 +144,19 @@ def _adopted(
     if there is not None and there.name == member.name:
         lost = MARKED in there.properties and mark_of(there) is None
         return replace(member, adopting=True, faults=tuple(faults_of(wanted, there, estate)) if lost else ()), there
-    faults: tuple[Fault, ...]
+    faults: tuple[MemberFault, ...]
     if there is not None:
         message = f"number {member.index} of the set is the VM {there.name}"
-        faults = (Fault("adopt-taken", message, "adopt the VM under a name of the range that no VM of the set has"),)
+        faults = (
+            MemberFault("adopt-taken", message, "adopt the VM under a name of the range that no VM of the set has"),
+        )
     elif not same:
-        faults = (Fault("not-found", "there is no VM of this name in this vCenter", "give the names of VMs as it has"),)
+        faults = (
+            MemberFault("not-found", "there is no VM of this name in this vCenter", "give the names of VMs as it has"),
+        )
     elif len(same := _in_folder(same, wanted, estate) if len(same) > 1 else same) != 1:
         paths = ", ".join(sorted(estate.path_of(f.ref) for f in same)) or "none of them in the folder of the set"
-        faults = (Fault("ambiguous", f"several VMs have this name: {paths}", "rename the others first"),)
+        faults = (MemberFault("ambiguous", f"several VMs have this name: {paths}", "rename the others first"),)
     else:
         faults = tuple(faults_of(wanted, same[0], estate))
         if not faults:
@@ -159,7 +171,7 @@ def _with_faults(member: Member, facts: Facts) -> Member:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
     remedy = f"write its mark again: vsphere-ai adopt PLAYBOOK {shell_word(member.name)}; or remove the VM by hand"
-    fault = Fault("mark-lost", message, remedy)
+    fault = MemberFault("mark-lost", message, remedy)
     return replace(member, faults=(*member.faults, fault))
 
 
@@ -181,5 +193,5 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     words = "a clone of one, with a copied mark" if copied else "not one of the set"
     adopt = "" if copied else f", adopt it with: vsphere-ai adopt PLAYBOOK {shell_word(member.name)}"
     help_ = f"wait, if a clone of it is under way; else rename that VM, choose another range{adopt}"
-    fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
+    fault = MemberFault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
     return replace(member, faults=(fault,))

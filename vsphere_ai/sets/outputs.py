@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.playbooks.play import Output, VmValue
+from vsphere_ai.language.playbooks.play import PlaybookOutput, VmValue
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, members_of
@@ -73,7 +73,7 @@ class OutputValue:
 
 
 @dataclass(frozen=True)
-class World:
+class OutputWorld:
     """An estate in which the members of sets are laid out: as planned, and as observed.
 
     `now` None: nothing is observed, the values are those of the plan.
@@ -88,7 +88,7 @@ class World:
 class _Values:
     """Values of VMs in a world, with what was found against them on the way."""
 
-    world: World
+    world: OutputWorld
     vms: dict[str, dict[int, VmOfSet]]
     problems: dict[OutputProblem, None] = field(default_factory=dict)
 
@@ -114,19 +114,19 @@ class _Values:
         self.problems.setdefault(OutputProblem(member.name, refusal.rule, refusal.message, refusal.help))
 
 
-def evaluate(outputs: Sequence[Output], world: World) -> tuple[OutputValue, ...]:
+def evaluate(outputs: Sequence[PlaybookOutput], world: OutputWorld) -> tuple[OutputValue, ...]:
     """Return the values of outputs; those that name a set of another vCenter are left out."""
     vms = _vms(world)
     return tuple(_evaluated(o, world, vms) for o in outputs if all(v.set in vms for v in _values_in(o)))
 
 
-def named_vms(outputs: Sequence[Output], estate: Estate) -> tuple[Member, ...]:
+def named_vms(outputs: Sequence[PlaybookOutput], estate: Estate) -> tuple[Member, ...]:
     """Return the members of sets that are there and whose values outputs need."""
     sets = {v.set for o in outputs for v in _values_in(o)}
     return tuple(m for m in members_of(estate) if m.set in sets and m.exists and not m.leaving)
 
 
-def _vms(world: World) -> dict[str, dict[int, VmOfSet]]:
+def _vms(world: OutputWorld) -> dict[str, dict[int, VmOfSet]]:
     found: dict[str, dict[int, VmOfSet]] = {}
     every = [m for m in members_of(world.planned.estate) if not m.leaving]
     for play in world.plays:
@@ -136,11 +136,11 @@ def _vms(world: World) -> dict[str, dict[int, VmOfSet]]:
     return found
 
 
-def _values_in(output: Output) -> Iterator[VmValue]:
+def _values_in(output: PlaybookOutput) -> Iterator[VmValue]:
     return (part for item in output.items for part in item if isinstance(part, VmValue))
 
 
-def _evaluated(output: Output, world: World, vms: dict[str, dict[int, VmOfSet]]) -> OutputValue:
+def _evaluated(output: PlaybookOutput, world: OutputWorld, vms: dict[str, dict[int, VmOfSet]]) -> OutputValue:
     values, items = _Values(world, vms), []
     listed = output.listed
     for parts in output.items:

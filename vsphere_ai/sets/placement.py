@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import replace
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.vm_sets import Fault, Member
-from vsphere_ai.sets.members import Found
+from vsphere_ai.model.vm_sets import Member, MemberFault
+from vsphere_ai.sets.members import MembersFound
 from vsphere_ai.sets.places import hosts_of
 
 
-def spread(found: Found, estate: Estate) -> Found:
+def spread(found: MembersFound, estate: Estate) -> MembersFound:
     """Give each new member a host in service: that with the fewest VMs of the set, then the fewest VMs at all."""
     count: Counter[str] = Counter()
     for alias, ref in found.real.items():
@@ -37,7 +37,9 @@ def in_service(hosts: tuple[Facts, ...]) -> tuple[Facts, ...]:
 
 def _on(member: Member, host: Facts | None) -> Member:
     if host is None:
-        fault = Fault("no-host", "no host of the cluster is connected and in service", "bring a host into service")
+        fault = MemberFault(
+            "no-host", "no host of the cluster is connected and in service", "bring a host into service"
+        )
         return replace(member, faults=(*member.faults, fault))
     why = f"on {host.name}: the host in service with the fewest VMs of the set"
     return replace(member, place=replace(member.place, host=host.ref), why_here=why)

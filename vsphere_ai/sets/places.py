@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import objects
-from vsphere_ai.model.vm_sets import Fault, Place
+from vsphere_ai.model.vm_sets import MemberFault, MemberPlace
 from vsphere_ai.resources.makes_vms import WantedSet
 
 DEEP = "config.hardware.device"
@@ -14,22 +14,22 @@ DEEP = "config.hardware.device"
 CLUSTERS = ("ClusterComputeResource", "ComputeResource")
 
 
-class Missing(Exception):
+class ObjectMissing(Exception):
     """An object that a play names cannot be found, or is there several times."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: MemberFault) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
 
-def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...]]:
+def place_of(wanted: WantedSet, estate: Estate) -> tuple[MemberPlace, tuple[MemberFault, ...]]:
     """Return where the VMs of a set are made, and what cannot be found of it; the host is chosen later."""
-    faults: list[Fault] = []
+    faults: list[MemberFault] = []
 
     def seek(what: str, name: str, among: tuple[str, ...]) -> Facts | None:
         try:
             return named(estate, what, name, among) if name else None
-        except Missing as missing:
+        except ObjectMissing as missing:
             faults.append(missing.fault)
             return None
 
@@ -40,16 +40,20 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...
         snapshot = known.get(wanted.snapshot, "")
         if not snapshot and DEEP in source.properties:
             there = ", ".join(sorted(known)) or "no snapshots"
-            faults.append(Fault("no-snapshot", f"{source.name} has no snapshot '{wanted.snapshot}'", f"it has {there}"))
+            faults.append(
+                MemberFault("no-snapshot", f"{source.name} has no snapshot '{wanted.snapshot}'", f"it has {there}")
+            )
     cluster = seek("cluster", wanted.cluster, CLUSTERS)
     pool = seek("resource pool", wanted.resource_pool, ("ResourcePool",))
     if cluster is None and pool is None and not faults:
-        faults.append(Fault("no-pool", "the play does not say where its VMs run", "add 'cluster:' or 'resource_pool:'"))
+        faults.append(
+            MemberFault("no-pool", "the play does not say where its VMs run", "add 'cluster:' or 'resource_pool:'")
+        )
     folder = seek("VM folder", wanted.folder, ("Folder",))
     datastore = seek("datastore or datastore cluster", wanted.datastore, ("Datastore", "StoragePod"))
     more = [f.ref for name in wanted.datastores if (f := seek("datastore", name, ("Datastore",))) is not None]
     home = str(source.get("parent") or "") if source else ""
-    place = Place(
+    place = MemberPlace(
         source=source.ref if source else "",
         snapshot=snapshot,
         folder=folder.ref if folder else home,
@@ -61,7 +65,7 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...
 
 
 def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts:
-    """Return the object of these types with a name or inventory path; `Missing` when there is none, or several."""
+    """Return the object of these types with a name or inventory path; `ObjectMissing` for none, or several."""
     every = list(estate.of_type(*among))
     if name.startswith("/"):
         found = [f for f in every if estate.path_of(f.ref) == name]
@@ -71,12 +75,16 @@ def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts
         return found[0]
     if found:
         places = ", ".join(sorted(estate.path_of(f.ref) for f in found))
-        raise Missing(Fault("ambiguous", f"{len(found)} objects are the {what} '{name}'", f"write the path: {places}"))
+        raise ObjectMissing(
+            MemberFault("ambiguous", f"{len(found)} objects are the {what} '{name}'", f"write the path: {places}")
+        )
     known = sorted({f.name for f in every})[:12]
-    raise Missing(Fault("not-found", f"there is no {what} '{name}'", f"there is: {', '.join(known)}" if known else ""))
+    raise ObjectMissing(
+        MemberFault("not-found", f"there is no {what} '{name}'", f"there is: {', '.join(known)}" if known else "")
+    )
 
 
-def hosts_of(wanted: WantedSet, place: Place, estate: Estate) -> tuple[Facts, ...]:
+def hosts_of(wanted: WantedSet, place: MemberPlace, estate: Estate) -> tuple[Facts, ...]:
     """Return the hosts of the compute resource in which the VMs of a set run, by name."""
     if wanted.cluster:
         owner: str = next((f.ref for f in estate.of_type(*CLUSTERS) if _is(f, wanted.cluster, estate)), "")

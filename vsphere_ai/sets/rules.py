@@ -11,7 +11,7 @@ from vsphere_ai.model.cluster_rules import WantedRules, difference, foreign_rule
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ClusterRules, Step
-from vsphere_ai.model.vm_sets import MEMBERS, SET, Fault, Member, members_of, real_ref
+from vsphere_ai.model.vm_sets import MEMBERS, SET, Member, MemberFault, members_of, real_ref
 from vsphere_ai.resources.makes_vms import WantedPlacement
 from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
@@ -89,15 +89,17 @@ def with_faults(plays: Sequence[SetPlay], estate: Estate) -> Estate:
     return estate.with_objects(changed)
 
 
-def _faults(play: SetPlay, members: Sequence[Member], cluster: Facts, estate: Estate) -> Iterator[Fault]:
+def _faults(play: SetPlay, members: Sequence[Member], cluster: Facts, estate: Estate) -> Iterator[MemberFault]:
     config = cluster.get(CONFIG) or {}
     if not (config.get("drsConfig") or {}).get("enabled"):
-        yield Fault(
+        yield MemberFault(
             "no-drs", f"'placement' is kept by DRS, which is off in {cluster.name}", "enable DRS, or leave it out"
         )
     wanted = wanted_rules(play, [m for m in members if not m.leaving], estate)
     for name, why in foreign_rules(config, wanted, lambda ref: real_ref(estate, ref)):
-        yield Fault("rule-conflict", f"the rule '{name}' of {cluster.name} {why}", "change that rule, or 'placement'")
+        yield MemberFault(
+            "rule-conflict", f"the rule '{name}' of {cluster.name} {why}", "change that rule, or 'placement'"
+        )
 
 
 def _sets(plays: Sequence[SetPlay], estate: Estate) -> Iterator[tuple[SetPlay, Sequence[Member], Facts]]:

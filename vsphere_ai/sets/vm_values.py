@@ -145,12 +145,12 @@ def _whole_gpus(vm: VmOfSet, view: View) -> int:
     return sum(_is_gpu(claim, gpus) for claim in claims)
 
 
-def _gpus_of_host(vm: VmOfSet, view: View) -> Mapping[str, pci.Device]:
+def _gpus_of_host(vm: VmOfSet, view: View) -> Mapping[str, pci.PciFunction]:
     host = view.estate.host_of(vm.member.ref)
     return {a: d for a, d in (pci.devices(view.facts(host.ref)) if host else {}).items() if d.is_gpu}
 
 
-def _is_gpu(claim: pci.Claim, gpus: Mapping[str, pci.Device]) -> bool:
+def _is_gpu(claim: pci.Claim, gpus: Mapping[str, pci.PciFunction]) -> bool:
     return claim.address in gpus or any((d.vendor, d.device) in claim.models for d in gpus.values())
 
 

@@ -99,13 +99,13 @@ Port = Annotated[int, Field(ge=1024, le=65535)]
 Variables = Annotated[tuple[tuple[str, Argument], ...], BeforeValidator(_variables)]
 
 
-class Options(BaseModel):
+class JobPart(BaseModel):
     """A part of a job."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class OwnRail(Options):
+class OwnRail(JobPart):
     """A NIC for training traffic of a node that the job lists itself."""
 
     interface: Interface
@@ -116,7 +116,7 @@ class OwnRail(Options):
     gid_index: int | None = Field(default=None, ge=0, le=255)
 
 
-class OwnNode(Options):
+class OwnNode(JobPart):
     """A node that the job lists itself: a machine that no set makes."""
 
     name: Name
@@ -126,7 +126,7 @@ class OwnNode(Options):
     rails: Annotated[tuple[OwnRail, ...], BeforeValidator(_items)] = ()
 
 
-class SetNodes(Options):
+class SetNodes(JobPart):
     """The VMs of a set are the nodes, in the order of their indexes; `nic` is the one for SSH and control traffic."""
 
     playbook: str = Field(min_length=1)
@@ -134,7 +134,7 @@ class SetNodes(Options):
     nic: str = ""
 
 
-class Nccl(Options):
+class Nccl(JobPart):
     """Choices for NCCL that its settings cannot take from the nodes."""
 
     transport: Literal["rdma", "tcp"] = "rdma"
@@ -158,7 +158,7 @@ class Nccl(Options):
         return self
 
 
-class Torchrun(Options):
+class Torchrun(JobPart):
     """Options of torchrun; `elastic` is the fewest and the most nodes, as ``2:4``."""
 
     elastic: Annotated[str, AfterValidator(_elastic)] | None = None
@@ -167,7 +167,7 @@ class Torchrun(Options):
     rendezvous_port: Port = 29400
 
 
-class Mpi(Options):
+class Mpi(JobPart):
     """Options of mpirun and of Horovod."""
 
     ssh_mesh: bool = False
@@ -177,27 +177,27 @@ class Mpi(Options):
     """How Horovod is started."""
 
 
-class Deepspeed(Options):
+class Deepspeed(JobPart):
     """Options of DeepSpeed; `no_ssh`: its launcher is started on every node by this tool."""
 
     via: Literal["no_ssh", "pdsh", "openmpi"] = "no_ssh"
     arguments: Arguments = ()
 
 
-class Accelerate(Options):
+class Accelerate(JobPart):
     """Options of Accelerate."""
 
     distributed_type: Literal["MULTI_GPU", "DEEPSPEED", "FSDP"] = "MULTI_GPU"
     mixed_precision: Literal["no", "fp16", "bf16", "fp8"] = "no"
 
 
-class Lightning(Options):
+class Lightning(JobPart):
     """How processes of Lightning are started."""
 
     via: Literal["torchrun", "env"] = "torchrun"
 
 
-class Tensorflow(Options):
+class Tensorflow(JobPart):
     """Tasks of TensorFlow; without `workers` one per node. The first worker is the chief where `chief` says so."""
 
     workers: int | None = Field(default=None, ge=1, le=4096)
@@ -206,7 +206,7 @@ class Tensorflow(Options):
     port: Port = 2222
 
 
-class Checkpoint(Options):
+class Checkpoint(JobPart):
     """Where a job writes its checkpoints: the newest entry of `dir` shows whether it made progress."""
 
     dir: Path
@@ -231,7 +231,7 @@ def _pattern(text: str) -> str:
     return text
 
 
-class Steps(Options):
+class StepPattern(JobPart):
     """How logs show a step, and after how long without one a job is stalled.
 
     `stall` is how many mean steps, `at_least` the seconds below which no job is stalled; the mean leaves out the
@@ -244,7 +244,7 @@ class Steps(Options):
     at_least: Seconds = 30
 
 
-class TrainingJob(Options):
+class TrainingJob(JobPart):
     """A job. One of `script` (a Python file), `module` and `command` is what runs; paths are those of the nodes."""
 
     training_job: Name
@@ -270,7 +270,7 @@ class TrainingJob(Options):
     checkpoint: Checkpoint | None = None
     shared: Annotated[tuple[Path, ...], BeforeValidator(_items)] = ()
     """Folders that every node has to have."""
-    steps: Steps = Steps()
+    steps: StepPattern = StepPattern()
     torchrun: Torchrun = Torchrun()
     mpi: Mpi = Mpi()
     deepspeed: Deepspeed = Deepspeed()

@@ -13,7 +13,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted
 from vsphere_ai.training import nccl_topo
 from vsphere_ai.training.job import Mode, Nccl, TrainingJob
-from vsphere_ai.training.machine import Machine
+from vsphere_ai.training.machine import NodeMachine
 from vsphere_ai.training.nccl_env import Setting, nccl_settings
 from vsphere_ai.training.placeholders import filled, final, names_in, values_of
 from vsphere_ai.training.ranks import Rank, ranks_of
@@ -29,7 +29,7 @@ TOPOLOGY_FILE = "nccl-topo.xml"
 
 
 @dataclass(frozen=True)
-class Process:
+class LaunchProcess:
     """A process that is started on a node; `name` names its log, `ranks` are those it is, or starts.
 
     Processes of a lower `order` are started first, on all nodes.
@@ -56,7 +56,7 @@ class NodeLaunch:
     """What a node runs."""
 
     node: Node
-    processes: tuple[Process, ...]
+    processes: tuple[LaunchProcess, ...]
     files: tuple[NodeFile, ...] = ()
     nccl: tuple[Setting, ...] = ()
 
@@ -100,7 +100,7 @@ def refuse(rule: str, message: str, help: str = "") -> Refused:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """A job, its nodes and the name of its run; what every launcher asks for."""
 
     job: TrainingJob
@@ -108,7 +108,7 @@ class Plan:
     run: str
     topology_path: str = ""
     """Where the topology files of nodes will be; empty: in the run directory."""
-    machines: Mapping[str, Machine] = field(default_factory=dict)
+    machines: Mapping[str, NodeMachine] = field(default_factory=dict)
     """What guests show of their processors, memory and GPUs, by VM; without those that were not asked."""
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ _FIELD = re.compile(r"^[ \t]*([\w() -]+?):[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Machine:
+class NodeMachine:
     """What the guest of a node shows: logical CPUs by socket, core and thread, memory in MiB, names of its GPUs."""
 
     sockets: int
@@ -38,7 +38,7 @@ class Machine:
         return kinds.pop().strip("-") if len(kinds) == 1 else ""
 
 
-def machine_of(cpus: str, memory: str, gpus: str = "") -> Machine:
+def machine_of(cpus: str, memory: str, gpus: str = "") -> NodeMachine:
     """Return what `lscpu`, `/proc/meminfo` and `nvidia-smi` say; ValueError where the first two do not say it."""
     said, total = dict(_FIELD.findall(cpus)), dict(_FIELD.findall(memory)).get("MemTotal", "")
     try:
@@ -49,4 +49,4 @@ def machine_of(cpus: str, memory: str, gpus: str = "") -> Machine:
     if min(sockets, cores, threads, kilobytes) < 1 or max(sockets, cores, threads, kilobytes) > MOST:
         raise ValueError(f"lscpu and /proc/meminfo say numbers that no machine has: above {MOST}, or below 1")
     names = tuple(line.strip() for line in gpus.splitlines() if line.strip())
-    return Machine(sockets, cores, threads, kilobytes // 1024, names)
+    return NodeMachine(sockets, cores, threads, kilobytes // 1024, names)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from vsphere_ai.model.names.written_names import xml_attribute, xml_comment
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.topology import Branch, Device, topology
+from vsphere_ai.training.topology import GuestDevice, PciBranch, topology
 
 SWITCH = 0x0604
 STAND_IN = 0xF000
@@ -47,7 +47,7 @@ def stand_in(switch: str) -> str:
     return f"{STAND_IN | int(domain, 16) & 0xFFF:04x}:{rest}"
 
 
-def _lines(branch: Branch, indent: str) -> Iterator[str]:
+def _lines(branch: PciBranch, indent: str) -> Iterator[str]:
     for switch, below in branch.switches:
         yield f'{indent}<pci busid="{stand_in(switch)}" class="0x{SWITCH:04x}00">'
         yield from _lines(below, f"{indent}  ")
@@ -58,7 +58,7 @@ def _lines(branch: Branch, indent: str) -> Iterator[str]:
         yield f'{indent}<pci busid="{bus}" class="0x{device.site.class_id:04x}00"/>'
 
 
-def _words(device: Device) -> str:
+def _words(device: GuestDevice) -> str:
     return f"{device.name}: {device.site.address} on the host"
 
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict
 
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import duration
-from vsphere_ai.training.job import Steps
-from vsphere_ai.training.ras import Answer, Communicator, Process, RankState
+from vsphere_ai.training.job import StepPattern
+from vsphere_ai.training.ras import Communicator, RankProcess, RankState, RasAnswer
 
 Verdict = Literal["going", "stalled", "hung", "unknown"]
 STARTING = 7
@@ -51,7 +51,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """Whether a run goes on: a verdict with its reason, the ranks that may hold it up, and notes."""
 
     verdict: Verdict
@@ -64,14 +64,14 @@ Clocks = Mapping[str, Mapping[str, StepClock]]
 """Clocks by the name of the VM and of the process that writes the log."""
 
 
-def limit_of(clock: StepClock, steps: Steps) -> float | None:
+def limit_of(clock: StepClock, steps: StepPattern) -> float | None:
     """Return the seconds without a step after which a log's job is stalled; None before there is a mean."""
     return max(steps.stall * clock.mean, float(steps.at_least)) if clock.mean is not None else None
 
 
 def judged(
-    nodes: Sequence[Node], clocks: Clocks, steps: Steps, answers: Sequence[Answer] = (), silence: str = ""
-) -> Progress:
+    nodes: Sequence[Node], clocks: Clocks, steps: StepPattern, answers: Sequence[RasAnswer] = (), silence: str = ""
+) -> JobProgress:
     """Return how a run gets on. `answers` are none, one or two of NCCL in the order of time, or `silence` says why."""
     newest = _newest(clocks)
     limit = limit_of(newest, steps) if newest else None
@@ -83,20 +83,20 @@ def judged(
     if newest is None:
         said = "no step was seen in its logs"
         if not suspects and len(answers) > 1 and _grows(*answers):
-            return Progress("going", f"{said}; NCCL starts collectives", (), notes)
-        return Progress("hung" if suspects else "unknown", said, suspects, notes)
+            return JobProgress("going", f"{said}; NCCL starts collectives", (), notes)
+        return JobProgress("hung" if suspects else "unknown", said, suspects, notes)
     said = f"step {newest.step}, {duration(newest.age)} ago"
     if newest.mean is not None:
         said += f", every {_short(newest.mean)}"
     if limit is not None and not stalled:
         dead = {p for each in answers[-1:] for p in each.dead}
-        return Progress("hung", said, suspects, notes) if dead else Progress("going", said, (), notes)
+        return JobProgress("hung", said, suspects, notes) if dead else JobProgress("going", said, (), notes)
     if not stalled:
-        return Progress("hung" if suspects else "unknown", f"{said}: too few steps to judge", suspects, notes)
-    return Progress("hung" if suspects else "stalled", f"{said}: more than {_short(limit or 0)}", suspects, notes)
+        return JobProgress("hung" if suspects else "unknown", f"{said}: too few steps to judge", suspects, notes)
+    return JobProgress("hung" if suspects else "stalled", f"{said}: more than {_short(limit or 0)}", suspects, notes)
 
 
-def needs_second(nodes: Sequence[Node], clocks: Clocks, steps: Steps, first: Answer) -> bool:
+def needs_second(nodes: Sequence[Node], clocks: Clocks, steps: StepPattern, first: RasAnswer) -> bool:
     """Return whether NCCL has to be asked again: unless steps come in time, and it has no rank to name."""
     found = judged(nodes, clocks, steps, (first,))
     return found.verdict != "going" or bool(first.unresponsive)
@@ -119,13 +119,13 @@ def _of_clocks(nodes: Sequence[Node], clocks: Clocks) -> Iterator[Suspect]:
                 yield Suspect(int(rank) if rank.isdigit() else -1, node.vm, node.host, reason)
 
 
-def _of_answers(nodes: Sequence[Node], answers: Sequence[Answer]) -> Iterator[Suspect]:
+def _of_answers(nodes: Sequence[Node], answers: Sequence[RasAnswer]) -> Iterator[Suspect]:
     if not answers:
         return
     last = answers[-1]
     before = {each.id: each for each in answers[0].communicators} if len(answers) > 1 else {}
     largest = sorted(last.communicators, key=lambda c: c.size or len(c.ranks), reverse=True)
-    named: set[Process] = set()
+    named: set[RankProcess] = set()
     silent = {each.pid: each for each in last.unresponsive}
     for each in largest:
         for state, reason in _held_up(each, before.get(each.id), last):
@@ -139,7 +139,7 @@ def _of_answers(nodes: Sequence[Node], answers: Sequence[Answer]) -> Iterator[Su
             yield _suspect(nodes, -1, process, _unreachable(process, last))
 
 
-def _held_up(now: Communicator, before: Communicator | None, answer: Answer) -> Iterator[tuple[RankState, str]]:
+def _held_up(now: Communicator, before: Communicator | None, answer: RasAnswer) -> Iterator[tuple[RankState, str]]:
     for state in now.missing:
         yield state, _unreachable(state.process, answer)
     for state in now.ranks:
@@ -151,11 +151,11 @@ def _held_up(now: Communicator, before: Communicator | None, answer: Answer) -> 
             yield state, f"it started {number} collective{'s' if number > 1 else ''} fewer than others, which wait"
 
 
-def _unreachable(process: Process | None, answer: Answer) -> str:
+def _unreachable(process: RankProcess | None, answer: RasAnswer) -> str:
     return "NCCL holds it for dead" if process in answer.dead else "it does not answer NCCL"
 
 
-def _grows(before: Answer, now: Answer) -> bool:
+def _grows(before: RasAnswer, now: RasAnswer) -> bool:
     known = {each.id: _counts(each) for each in before.communicators}
     return any(each.id in known and _counts(each) != known[each.id] for each in now.communicators)
 
@@ -164,7 +164,7 @@ def _counts(of: Communicator) -> object:
     return {r.rank: dict(r.counts) for r in of.ranks}, dict(of.most), of.unlisted
 
 
-def _suspect(nodes: Sequence[Node], rank: int, process: Process | None, reason: str) -> Suspect:
+def _suspect(nodes: Sequence[Node], rank: int, process: RankProcess | None, reason: str) -> Suspect:
     node = node_of(nodes, process.host) if process else None
     if node is None or process is None:
         return Suspect(rank, process.host if process else "", "", reason, pid=process.pid if process else 0)

@@ -26,7 +26,7 @@ _MISSING = re.compile(r"The missing ranks?: ([\d, ]+)")
 
 
 @dataclass(frozen=True)
-class Process:
+class RankProcess:
     """Where a rank runs: the address of its node, its process there, and the GPU as NVML counts them (-1: unknown)."""
 
     host: str
@@ -39,7 +39,7 @@ class RankState:
     """A rank of a communicator: how many collectives of each kind it started, and its error (0: none, 7: starting)."""
 
     rank: int
-    process: Process | None = None
+    process: RankProcess | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     error: int = 0
 
@@ -66,45 +66,45 @@ class Communicator:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RasAnswer:
     """What NCCL answered. `dead` are processes that it has given up; `whole` whether it lists every rank."""
 
     communicators: tuple[Communicator, ...] = ()
-    unresponsive: tuple[Process, ...] = ()
-    dead: tuple[Process, ...] = ()
+    unresponsive: tuple[RankProcess, ...] = ()
+    dead: tuple[RankProcess, ...] = ()
     version: str = ""
     whole: bool = False
 
-    def processes(self) -> Iterator[Process]:
+    def processes(self) -> Iterator[RankProcess]:
         """Yield the processes that it names."""
         for each in self.communicators:
             yield from (r.process for r in (*each.ranks, *each.missing) if r.process)
         yield from (*self.unresponsive, *self.dead)
 
 
-def read_answer(text: str) -> Answer | None:
+def read_answer(text: str) -> RasAnswer | None:
     """Return what an answer says, in JSON or as a table; None for a text that is neither."""
     at = text.find("{")
     if at >= 0 and '"communicators"' in text:
         try:
-            return _of_json(_Document.model_validate_json(text[at:]))
+            return _of_json(_RasDocument.model_validate_json(text[at:]))
         except ValidationError:
             return None
     return _of_table(text.splitlines()) if "Communicators..." in text or "Job summary" in text else None
 
 
-class _Part(BaseModel):
+class _RasPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class _Status(_Part):
+class _Status(_RasPart):
     init_state: int = 0
     async_error: int = 0
     unresponsive: bool = False
     considered_dead: bool = False
 
 
-class _Rank(_Part):
+class _Rank(_RasPart):
     rank: int
     host: str = ""
     pid: int = -1
@@ -116,10 +116,10 @@ class _Rank(_Part):
     def state(self) -> RankState:
         gpu = self.nvml_dev if self.nvml_dev >= 0 else self.cuda_dev
         error = self.status.async_error or self.status.init_state
-        return RankState(self.rank, Process(self.host, self.pid, gpu), self.collective_counts, error)
+        return RankState(self.rank, RankProcess(self.host, self.pid, gpu), self.collective_counts, error)
 
 
-class _Communicator(_Part):
+class _Communicator(_RasPart):
     hash: str
     secondary_hash: str = ""
     size: int = 0
@@ -127,12 +127,12 @@ class _Communicator(_Part):
     missing_ranks: tuple[_Rank, ...] = ()
 
 
-class _Document(_Part):
+class _RasDocument(_RasPart):
     nccl_version: str = ""
     communicators: tuple[_Communicator, ...] = ()
 
 
-def _of_json(document: _Document) -> Answer:
+def _of_json(document: _RasDocument) -> RasAnswer:
     found, silent, dead = [], [], []
     for each in document.communicators:
         ranks = tuple(r.state() for r in each.ranks)
@@ -145,17 +145,17 @@ def _of_json(document: _Document) -> Answer:
         silent += [s.process for s, r in zip(missing, gone, strict=True) if s.process]
         dead += [s.process for s, r in zip(missing, gone, strict=True) if s.process and r.status.considered_dead]
         found.append(Communicator(f"{each.hash} {each.secondary_hash}", each.size, ranks, missing, most))
-    return Answer(tuple(found), _once(silent), _once(dead), document.nccl_version, whole=True)
+    return RasAnswer(tuple(found), _once(silent), _once(dead), document.nccl_version, whole=True)
 
 
-def _once(processes: Sequence[Process]) -> tuple[Process, ...]:
+def _once(processes: Sequence[RankProcess]) -> tuple[RankProcess, ...]:
     return tuple(dict.fromkeys(processes))
 
 
-def _of_table(lines: Sequence[str]) -> Answer:
+def _of_table(lines: Sequence[str]) -> RasAnswer:
     """Read the parts on errors and warnings: a job without a difference between its ranks has none."""
-    silent: list[Process] = []
-    dead: list[Process] = []
+    silent: list[RankProcess] = []
+    dead: list[RankProcess] = []
     in_dead = False
     parts: dict[str, list[str]] = defaultdict(list)
     current = ""
@@ -170,17 +170,17 @@ def _of_table(lines: Sequence[str]) -> Answer:
             (dead if in_dead else silent).append(_process(process[2], process[1], process[4] or process[3]))
     version = next((m[1] for line in lines if (m := re.search(r"NCCL version (\S+)", line))), "")
     found = tuple(_of_lines(name, own) for name, own in parts.items())
-    return Answer(found, _once([*silent, *dead]), _once(dead), version)
+    return RasAnswer(found, _once([*silent, *dead]), _once(dead), version)
 
 
-def _process(host: str, pid: str, gpus: str) -> Process:
-    return Process(host, int(pid), int(gpus.partition(",")[0] or -1))
+def _process(host: str, pid: str, gpus: str) -> RankProcess:
+    return RankProcess(host, int(pid), int(gpus.partition(",")[0] or -1))
 
 
 def _of_lines(name: str, lines: Sequence[str]) -> Communicator:
     """Return a communicator from the lines below its title: groups of ranks, each with its count, and single ranks."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
-    places: dict[int, Process] = {}
+    places: dict[int, RankProcess] = {}
     groups: list[tuple[str, int, int]] = []
     missing: list[int] = []
     op, count = "", 0

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.progress import Progress, StepClock
+from vsphere_ai.training.progress import JobProgress, StepClock
 
 
 class NodeRun(BaseModel):
@@ -40,13 +40,13 @@ class NodeRun(BaseModel):
 
 
 @dataclass(frozen=True)
-class RunResult:
+class LaunchResult:
     """A run on its nodes, in the order of their ranks: how it stands on each, or why that is not known."""
 
     run: str
     nodes: tuple[Node, ...]
     found: Mapping[str, NodeRun | VsphereAiError]
-    progress: Progress | None = None
+    progress: JobProgress | None = None
     """Whether it goes on, where that was looked at."""
 
     @property

@@ -27,7 +27,7 @@ _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True)
-class Device:
+class GuestDevice:
     """A GPU or NIC: its address in the guest, its site on the host, and what it is called."""
 
     guest_pci: str
@@ -36,18 +36,18 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Branch:
+class PciBranch:
     """What lies under a NUMA node or a switch: switches (upstream ports of the host) and devices, by address."""
 
-    switches: tuple[tuple[str, Branch], ...] = ()
-    devices: tuple[Device, ...] = ()
+    switches: tuple[tuple[str, PciBranch], ...] = ()
+    devices: tuple[GuestDevice, ...] = ()
 
 
 @dataclass(frozen=True)
 class Topology:
     """The tree of a node by NUMA node, and the CPUs of the guest that run there; None where that is not known."""
 
-    branches: tuple[tuple[int, Branch], ...]
+    branches: tuple[tuple[int, PciBranch], ...]
     cpus: tuple[tuple[int, int], ...] = ()
 
 
@@ -55,7 +55,7 @@ class Topology:
 class NicOrder:
     """The rails of a GPU, the nearest first."""
 
-    gpu: Device
+    gpu: GuestDevice
     rails: tuple[tuple[Rail, Distance], ...]
 
     @property
@@ -80,11 +80,11 @@ def topology(node: Node) -> Topology:
     return Topology(tuple((n, _branch([d for d in found if d.site.numa == n], 0)) for n in numbers), cpus)
 
 
-def devices_of(node: Node) -> tuple[Device, ...]:
+def devices_of(node: Node) -> tuple[GuestDevice, ...]:
     """Return the devices of a node that are known, by the address in the guest."""
-    found = [Device(g.guest_pci, g.site, f"GPU {g.index}") for g in node.gpus if g.site]
-    found += [Device(nccl_address(r.guest_pci), r.site, rail_name(r)) for r in node.rails if r.site]
-    found += [Device(nccl_address(nic.guest_pci), nic.site, "NIC") for nic in node.passed]
+    found = [GuestDevice(g.guest_pci, g.site, f"GPU {g.index}") for g in node.gpus if g.site]
+    found += [GuestDevice(nccl_address(r.guest_pci), r.site, rail_name(r)) for r in node.rails if r.site]
+    found += [GuestDevice(nccl_address(nic.guest_pci), nic.site, "NIC") for nic in node.passed]
     return tuple(sorted(found, key=lambda each: each.guest_pci))
 
 
@@ -111,7 +111,7 @@ def nic_orders(node: Node) -> tuple[NicOrder, ...]:
         if gpu.site is not None:
             far = [(rail, distance(gpu.site, site)) for rail, site in placed]
             by_distance = sorted(far, key=lambda each: DISTANCES.index(each[1]))
-            found.append(NicOrder(Device(gpu.guest_pci, gpu.site, f"GPU {gpu.index}"), tuple(by_distance)))
+            found.append(NicOrder(GuestDevice(gpu.guest_pci, gpu.site, f"GPU {gpu.index}"), tuple(by_distance)))
     return tuple(found)
 
 
@@ -159,8 +159,8 @@ def rail_name(rail: Rail) -> str:
     return f"rail {rail.number}" if rail.number is not None else rail.interface or "a rail"
 
 
-def _branch(found: list[Device], depth: int) -> Branch:
+def _branch(found: list[GuestDevice], depth: int) -> PciBranch:
     here = tuple(d for d in found if len(d.site.switches) == depth)
     heads = sorted({d.site.switches[depth] for d in found if len(d.site.switches) > depth})
     below = ((head, [d for d in found if d.site.switches[depth : depth + 1] == (head,)]) for head in heads)
-    return Branch(tuple((head, _branch(own, depth + 1)) for head, own in below), here)
+    return PciBranch(tuple((head, _branch(own, depth + 1)) for head, own in below), here)

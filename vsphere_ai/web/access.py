@@ -75,7 +75,7 @@ class Keys:
         return scheme.lower() == b"bearer" and bool(self._metrics) and hmac.compare_digest(digest, self._metrics)
 
 
-class Access:
+class HttpAccess:
     """Answers what is refused by itself, and hands everything else on; every answer has the same headers."""
 
     def __init__(self, app: ASGIApp, keys: Keys, policy: str, report: Callable[[str, Exception], None]) -> None:

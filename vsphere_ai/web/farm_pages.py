@@ -18,7 +18,7 @@ from vsphere_ai.report.pages.farm_page import (
     verdict_of,
     without_vgpus,
 )
-from vsphere_ai.report.pages.values import Number, Report, Section, Status
+from vsphere_ai.report.pages.values import Report, ReportFigure, ReportSection, Status
 
 if TYPE_CHECKING:
     from vsphere_ai.app.watching.farm_readings import FarmState
@@ -31,7 +31,7 @@ def farm_report(what: str, state: FarmState) -> Report:
     """Return the page of this name in `TITLES`."""
     found = state.snapshot
     verdict, status = _verdict(state, _finding(found, TITLES[what]))
-    sections: tuple[Section, ...] = ()
+    sections: tuple[ReportSection, ...] = ()
     if found is not None:
         sections = {
             "estate": lambda: estate_sections(found.estate, found.gpus),
@@ -49,22 +49,22 @@ def farm_report(what: str, state: FarmState) -> Report:
         "drift": "Name playbooks to compare with: vsphere-ai serve PLAYBOOK...",
     }
     if found is not None and not sections:
-        sections = (Section("Nothing to show", (), (), empty[what]),)
+        sections = (ReportSection("Nothing to show", (), (), empty[what]),)
     return Report(TITLES[what], verdict, status, facts(state), sections)
 
 
-def overview(state: FarmState, runs: Section) -> Report:
+def overview(state: FarmState, runs: ReportSection) -> Report:
     """Return the first page: which vCenter, how old the reading is, counts, and what requires attention."""
     found = state.snapshot
     verdict, status = _verdict(state, _finding(found))
     sections = [runs]
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[ReportFigure, ...] = ()
     if found is not None:
         numbers = _numbers(found)
         wrong = _wrong(found)
         if wrong:
             links = {title: f"/{name}" for name, title in TITLES.items()}
-            sections.insert(0, Section("Attention required", ("what", "where"), wrong, wrong=True, links=links))
+            sections.insert(0, ReportSection("Attention required", ("what", "where"), wrong, wrong=True, links=links))
     name = f"{'LAB ' if state.world.lab else ''}{state.world.name}"
     return Report(f"vCenter {name}", verdict, status, facts(state), tuple(sections), numbers=numbers)
 
@@ -121,7 +121,7 @@ def _gpus(found: FarmSnapshot) -> tuple[str, str]:
     return (f"{own} of {own + rest}", "GPUs give vGPUs") if rest else (str(own), "GPU" if own == 1 else "GPUs")
 
 
-def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
+def _numbers(found: FarmSnapshot) -> tuple[ReportFigure, ...]:
     estate = found.estate
     ready = sum(host_state(estate[h.ref]) == "ready" for h in estate.hosts)
     on = sum(estate.is_on(vm.ref) for vm in estate.vms)
@@ -132,17 +132,19 @@ def _numbers(found: FarmSnapshot) -> tuple[Number, ...]:
     changes = sum(d.changes for d in found.drift)
     hosts = len(estate.hosts)
     numbers = [
-        Number(f"{ready} of {hosts}", "hosts ready", "" if ready == hosts else "warn"),
-        Number(f"{on} of {len(estate.vms)}", "VMs on"),
-        Number(*_gpus(found)),
+        ReportFigure(f"{ready} of {hosts}", "hosts ready", "" if ready == hosts else "warn"),
+        ReportFigure(f"{on} of {len(estate.vms)}", "VMs on"),
+        ReportFigure(*_gpus(found)),
     ]
     if slices:
-        numbers.append(Number(str(free), f"free slices, {stranded} of them unusable", "warn" if stranded else ""))
+        numbers.append(ReportFigure(str(free), f"free slices, {stranded} of them unusable", "warn" if stranded else ""))
     if found.traces:
         whole = len(found.traces) - broken
-        numbers.append(Number(f"{whole} of {len(found.traces)}", "RDMA paths not broken", "fail" if broken else ""))
+        numbers.append(
+            ReportFigure(f"{whole} of {len(found.traces)}", "RDMA paths not broken", "fail" if broken else "")
+        )
     if found.drift:
-        numbers.append(Number(str(changes), "settings differ", "warn" if changes else ""))
+        numbers.append(ReportFigure(str(changes), "settings differ", "warn" if changes else ""))
     return tuple(numbers)
 
 

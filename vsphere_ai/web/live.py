@@ -22,7 +22,7 @@ MOST_LISTENERS = 200
 Event = tuple[str, Mapping[str, object]]
 
 
-class Live:
+class LiveStream:
     """Events of all pages in one stream: a browser opens no more than six connections to a server.
 
     An event says what has changed; a page fetches what it shows. Listeners read the kept events at their own pace: a

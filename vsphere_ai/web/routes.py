@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route, Router
 
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.report.pages.formats.html import Frame, Link, page
+from vsphere_ai.report.pages.formats.html import Frame, PageLink, page
 from vsphere_ai.report.pages.values import Report
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.web.access import plain
@@ -22,7 +22,7 @@ from vsphere_ai.web.run_pages import NEWEST, Runs, run_page, runs_report
 
 if TYPE_CHECKING:
     from vsphere_ai.app.watching.farm_readings import FarmState
-    from vsphere_ai.web.live import Live
+    from vsphere_ai.web.live import LiveStream
 
 PAGES = {"/": "Overview", **{f"/{name}": title for name, title in TITLES.items()}, "/runs": "Runs"}
 SCRIPT = "/live.js"
@@ -31,7 +31,7 @@ SCRIPT = "/live.js"
 class Pages:
     """Answers for each address. Nothing here asks vCenter: `state` is what the reader has read last."""
 
-    def __init__(self, state: Callable[[], FarmState], live: Live) -> None:
+    def __init__(self, state: Callable[[], FarmState], live: LiveStream) -> None:
         self._state, self._live, self._runs = state, live, Runs()
         self._script = resources.files("vsphere_ai.web").joinpath("live.js").read_text("utf-8")
 
@@ -70,7 +70,7 @@ class Pages:
             return PlainTextResponse("There is no such run.\n", 404)
         except VsphereAiError as error:
             return PlainTextResponse(clean(f"{error.message}\n"), 500)
-        return self._page(request, report, name, (Link("Reload", f"/runs/{name}"),) if alive else ())
+        return self._page(request, report, name, (PageLink("Reload", f"/runs/{name}"),) if alive else ())
 
     async def events(self, request: Request) -> Response:
         """Answer with the stream of events, after the id that the browser has seen last."""
@@ -89,15 +89,15 @@ class Pages:
         """Answer with metrics for Prometheus."""
         return Response(exposition(self._state(), self._runs.rows()), media_type=CONTENT_TYPE_LATEST)
 
-    def _page(self, request: Request, report: Report, follow: str, more: tuple[Link, ...] = ()) -> Response:
+    def _page(self, request: Request, report: Report, follow: str, more: tuple[PageLink, ...] = ()) -> Response:
         own = "/runs" if request.url.path.startswith("/runs/") else request.url.path
-        links = tuple(Link(title, href, current=href == own) for href, title in PAGES.items())
+        links = tuple(PageLink(title, href, current=href == own) for href, title in PAGES.items())
         foot = "Read-only. The page follows what it shows; without JavaScript, reload it."
         frame = Frame((*links, *more), (SCRIPT,), {"follow": follow}, policy=False, foot=foot)
         return HTMLResponse(clean(page(report, frame)))
 
 
-def application(state: Callable[[], FarmState], live: Live) -> Router:
+def application(state: Callable[[], FarmState], live: LiveStream) -> Router:
     """Return the application; errors are those of `Access`."""
     nothing = plain(404, f"There is no such page. There are: {', '.join(PAGES)}, /metrics\n")
     return Router(Pages(state, live).routes(), redirect_slashes=False, default=nothing)

@@ -10,8 +10,8 @@ from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.errors import UsageError
 from vsphere_ai.report.pages.formats.html import policy
 from vsphere_ai.security.redaction import untrusted
-from vsphere_ai.web.access import Access, Keys
-from vsphere_ai.web.live import Event, Live
+from vsphere_ai.web.access import HttpAccess, Keys
+from vsphere_ai.web.live import Event, LiveStream
 from vsphere_ai.web.routes import application
 from vsphere_ai.web.server import listening, served
 
@@ -41,7 +41,7 @@ def serve(request: ServeRequest, emit: Emit, announce: Callable[[str], None]) ->
             rule="usage.token",
         )  # fmt: skip
     with app.farm_reader(request.farm, request.interval, emit) as reader, listening(request.port) as sock:
-        live = Live(_changes(app.RunFollower()))
+        live = LiveStream(_changes(app.RunFollower()))
         inner = application(lambda: reader.state, live)
         keys = Keys(sock.getsockname()[1], token, announce)
         source = policy("'self'")
@@ -49,7 +49,7 @@ def serve(request: ServeRequest, emit: Emit, announce: Callable[[str], None]) ->
         def report(path: str, error: Exception) -> None:
             emit(Remark("serve.page", untrusted(f"error: the page {path} failed: {type(error).__name__}: {error}")))
 
-        guarded = Access(inner, keys, f"{source}; frame-ancestors 'none'", report)
+        guarded = HttpAccess(inner, keys, f"{source}; frame-ancestors 'none'", report)
         with served(guarded, sock, live) as publish:
             reader.listen(lambda: publish("reading", {"readings": reader.state.readings}))
             reader.run()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vsphere_ai import app
 from vsphere_ai.model.text import counted
-from vsphere_ai.report.pages.values import Report, Section
+from vsphere_ai.report.pages.values import Report, ReportSection
 from vsphere_ai.report.plans.run_record import runs_rows
 from vsphere_ai.report.report_in import report_of
 
@@ -44,14 +44,14 @@ class Runs:
                 self._stamps, self._read = stamps, time.monotonic()
             return self._rows
 
-    def section(self, most: int) -> Section:
+    def section(self, most: int) -> ReportSection:
         """Return the newest runs as a table, each with a link to its page."""
         rows = self.rows()
         notes = [f"{len(rows) - most} earlier ones are not shown."] if len(rows) > most else []
         notes += [f"{self._unreadable} cannot be read: vsphere-ai run list names them."] if self._unreadable else []
         notes += [] if rows else ["None yet."]
         links = {row[0]: f"/runs/{row[0]}" for row in rows[:most]}
-        return Section("Runs on this machine", _HEADS, rows[:most], " ".join(notes), links=links)
+        return ReportSection("Runs on this machine", _HEADS, rows[:most], " ".join(notes), links=links)
 
 
 def runs_report(runs: Runs) -> Report:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.web.access import HEADERS
-from vsphere_ai.web.live import Live
+from vsphere_ai.web.live import LiveStream
 
 ADDRESS = "127.0.0.1"
 GRACE = 1
@@ -55,7 +55,9 @@ def listening(port: int) -> socket.socket:
 
 
 @contextmanager
-def served(app: ASGIApp, sock: socket.socket, live: Live) -> Iterator[Callable[[str, Mapping[str, object]], None]]:
+def served(
+    app: ASGIApp, sock: socket.socket, live: LiveStream
+) -> Iterator[Callable[[str, Mapping[str, object]], None]]:
     """Serve an application while the block runs, and end its streams then; yield what publishes an event."""
     logging.getLogger("uvicorn.error").addHandler(logging.NullHandler())
     config = uvicorn.Config(

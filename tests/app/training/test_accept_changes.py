@@ -15,7 +15,7 @@ from vsphere_ai.app.training.acceptance import farm as accept_farm
 from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest
 from vsphere_ai.app.training.benchmarks import nccl, rdma
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests
-from vsphere_ai.benchmarks.history import Result, trends
+from vsphere_ai.benchmarks.history import BenchmarkResult, trends
 
 SPEED = 200.0
 
@@ -53,7 +53,7 @@ class Site:
     def bench_nccl(self, request, _):
         site, fleet = self, self.fleet
 
-        class Simulated(nccl.Runner):
+        class Simulated(nccl.RoundRunner):
             def round(self, trials):
                 site.runs += len(trials)
                 return {trial: fleet.bandwidth(trial) for trial in trials}
@@ -227,7 +227,9 @@ def test_an_all_reduce_that_became_slower_is_a_warning_also_of_two_vms(site, mon
         rails = tuple(replace(rail, speed=SPEED, rdma_device="mlx5_0") for rail in node.rails)
         here.nodes[vm] = replace(node, rails=rails)
     line = accept_fabric.line_rate(here.nodes.values())
-    results = [Result(at, "train", "nccl", "all_reduce", 2 * count, 1, line * v) for at, v in enumerate((0.97, share))]
+    results = [
+        BenchmarkResult(at, "train", "nccl", "all_reduce", 2 * count, 1, line * v) for at, v in enumerate((0.97, share))
+    ]
     trend = trends(results)[-1]
     measure = here.bench_nccl
 

@@ -15,7 +15,7 @@ from support.training_guests import gone, networked, processes_of  # noqa: F401
 
 from vsphere_ai.app.events import Remark
 from vsphere_ai.app.training.benchmarks.guests import benchmark_guests
-from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, Runner
+from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, RoundRunner
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings
 from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.language.inventories.inventory import load_inventory
@@ -47,7 +47,7 @@ class Bench:
         request = NcclRequest(NodesRequest(("trn-*",)), NcclTest(), NcclOptions(timeout=timeout))
         with benchmark_guests("nccl", self.nodes, self.settings, self.said.append, meshed=True) as found:
             before(found)
-            runner = Runner(request, found, self.said.append)
+            runner = RoundRunner(request, found, self.said.append)
             value = runner.round([trial])[trial]
             between = processes_of(found.run_name)
         return found, runner, value, between

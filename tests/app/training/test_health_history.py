@@ -11,15 +11,15 @@ from datetime import timedelta
 import pytest
 from support.healthy_vms import NOW, PCI, healthy
 
-from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.learn import of_observed
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import readings_of
 from vsphere_ai.health.estate import shared
-from vsphere_ai.health.kernel.kernel_log import Event
+from vsphere_ai.health.kernel.kernel_log import KernelEvent
 from vsphere_ai.health.kernel.xid_rules import GpuEvent
-from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.security.state_dir import state_dir
 
 
@@ -29,12 +29,12 @@ def _own_state(tmp_path, monkeypatch):
 
 
 def event(gpu, number, ago, *, boot=0, place="", uuid=""):
-    return GpuEvent(gpu, Event("xid", "", number=number, time=NOW - ago, place=place), "v", boot, uuid=uuid)
+    return GpuEvent(gpu, KernelEvent("xid", "", number=number, time=NOW - ago, place=place), "v", boot, uuid=uuid)
 
 
 def test_checks_at_the_same_time_lose_nothing():
     """Each began before any other wrote."""
-    histories = [History("vc") for _ in range(24)]
+    histories = [HealthHistory("vc") for _ in range(24)]
     vms = [healthy(n) for n in range(24)]
 
     def keep(n):
@@ -44,36 +44,36 @@ def test_checks_at_the_same_time_lose_nothing():
 
     with ThreadPoolExecutor(24) as pool:
         list(pool.map(keep, range(24)))
-    later = History("vc")
+    later = HealthHistory("vc")
     assert {e.gpu for e in later.before([])} == {f"esx {n}" for n in range(24)}
     after = NOW + timedelta(seconds=60)
     values = [later.readings(o.node.vm, 90_000.0, after)[0].values["carrier_changes"] for o in vms]
     assert values == list(range(24))
-    assert History("other").before([]) == []
+    assert HealthHistory("other").before([]) == []
 
 
 def test_an_error_of_before_counts_for_what_repeats_only():
-    history = History("vc")
+    history = HealthHistory("vc")
     where = f"esx001 {PCI}"
     history.keep([], [event(where, 79, timedelta(hours=5))], NOW, {})
     node = healthy(1).node
-    assert list(xid_findings(History("vc").before([]), [node], NOW)) == []
+    assert list(xid_findings(HealthHistory("vc").before([]), [node], NOW)) == []
     new = [event(where, 13, timedelta(minutes=1), place="GPC 1, TPC 2")]
     history.keep([], [event(where, 13, timedelta(hours=9), place="GPC 1, TPC 2")], NOW, {})
-    (found,) = xid_findings([*History("vc").before(new), *new], [node], NOW)
+    (found,) = xid_findings([*HealthHistory("vc").before(new), *new], [node], NOW)
     assert (found.verdict, found.step) == ("fail", "service_required")
-    assert list(xid_findings(History("vc").before(new), [node], NOW - timedelta(days=1))) == []
+    assert list(xid_findings(HealthHistory("vc").before(new), [node], NOW - timedelta(days=1))) == []
 
 
 def test_restarts_are_counted_though_boot_times_waver_and_a_replaced_gpu_begins_anew():
     where, boots = f"esx001 {PCI}", [1_000_000, 1_000_020, 1_090_000, 1_180_000]
     for n, boot in enumerate(boots):
-        History("vc").keep([], [event(where, 95, timedelta(hours=40 - 10 * n), boot=boot, uuid="GPU-a")], NOW, {})
+        HealthHistory("vc").keep([], [event(where, 95, timedelta(hours=40 - 10 * n), boot=boot, uuid="GPU-a")], NOW, {})
     new = [event(where, 95, timedelta(minutes=1), boot=boots[-1], uuid="GPU-a")]
-    (found,) = xid_findings([*History("vc").before(new), *new], [healthy(1).node], NOW)
+    (found,) = xid_findings([*HealthHistory("vc").before(new), *new], [healthy(1).node], NOW)
     assert "came back after 2 restarts" in found.message
     other = [replace(new[0], uuid="GPU-b")]
-    (found,) = xid_findings([*History("vc").before(other), *other], [healthy(1).node], NOW)
+    (found,) = xid_findings([*HealthHistory("vc").before(other), *other], [healthy(1).node], NOW)
     assert "came back" not in found.message
 
 
@@ -82,20 +82,20 @@ def test_restarts_are_counted_though_boot_times_waver_and_a_replaced_gpu_begins_
 )
 def test_a_file_that_cannot_be_read_is_no_history(text):
     path = state_dir() / "health" / "vc.json"
-    History("vc").keep([], [], NOW, {})
+    HealthHistory("vc").keep([], [], NOW, {})
     path.write_text(text)
-    assert History("vc").before([]) == []
-    assert History("vc").readings("a", 10.0, NOW) == ()
-    History("vc").keep([], [event("a b", 79, timedelta(0))], NOW, {"a": False})
+    assert HealthHistory("vc").before([]) == []
+    assert HealthHistory("vc").readings("a", 10.0, NOW) == ()
+    HealthHistory("vc").keep([], [event("a b", 79, timedelta(0))], NOW, {"a": False})
     assert json.loads(path.read_text())["xids"][0]["number"] == 79
-    assert History("vc").idle_since("a") == NOW
+    assert HealthHistory("vc").idle_since("a") == NOW
 
 
 def test_idle_begins_anew_after_work():
     later = [NOW + timedelta(hours=n) for n in range(4)]
     for when, busy in zip(later, (False, False, True, False), strict=True):
-        History("vc").keep([], [], when, {"v": busy})
-        since = History("vc").idle_since("v")
+        HealthHistory("vc").keep([], [], when, {"v": busy})
+        since = HealthHistory("vc").idle_since("v")
         assert since == {0: NOW, 1: NOW, 2: None, 3: later[3]}[later.index(when)]
 
 
@@ -124,7 +124,7 @@ def test_a_profile_of_a_set_leaves_out_what_differs_and_keeps_the_spread():
     assert {vm: checks for vm, checks in found.items() if checks} == {
         "trn-0003": {"versions"}, "trn-0004": {"ecc"}, "trn-0005": {"gpu-clock"},
     }  # fmt: skip
-    again = Profile.model_validate(learned.profile.model_dump())
+    again = HealthProfile.model_validate(learned.profile.model_dump())
     assert again == learned.profile
 
 
@@ -151,7 +151,7 @@ def judged(count, failing, *, hosts=250, skip=()):
         made = replace(made, node=replace(made.node, host=f"esx{n % hosts:03d}"))
         if n < failing:
             made = replace(made, guest=replace(made.guest, failures={"kernel": "not allowed"}))
-        vms.append(judge(made, Profile(skip=skip)))
+        vms.append(judge(made, HealthProfile(skip=skip)))
     return vms
 
 
@@ -178,7 +178,7 @@ def test_what_most_vms_have_is_one_finding_and_accuses_none(count, failing, host
 def test_what_one_vm_has_beside_it_is_its_own():
     vms = judged(10, 9)
     one = replace(healthy(0), error="no address")
-    vms[0] = judge(one, Profile())
+    vms[0] = judge(one, HealthProfile())
     found, (about,) = shared(vms, 0.5)
     assert about.check == "kernel-log"
     assert [(f.check, f.common) for f in found[0].findings] == [("ssh", False)]

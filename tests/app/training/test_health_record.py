@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from vsphere_ai.app.training.health.record import last_checks
-from vsphere_ai.model.records.assessment import Checked
+from vsphere_ai.model.records.assessment import HealthChecked
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_a_check_has_its_day_and_the_xids_of_the_vm(kept):
     counters = {vm: {"taken": taken, "values": {}} for vm in ("train-01", "train-02")}
     kept.write_text(json.dumps({"counters": counters, "xids": xids}))
     day = date(2026, 11, 23)
-    assert last_checks("vc-1") == {"train-01": Checked(day, (31, 79), (79,)), "train-02": Checked(day)}
+    assert last_checks("vc-1") == {"train-01": HealthChecked(day, (31, 79), (79,)), "train-02": HealthChecked(day)}
     assert last_checks("vc-2") == {}
 
 

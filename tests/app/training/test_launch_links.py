@@ -10,7 +10,7 @@ import time
 import pytest
 
 from vsphere_ai.app.training.node_program import links, supervisor
-from vsphere_ai.app.training.node_program.links import Link, Strangers, is_proved, proof
+from vsphere_ai.app.training.node_program.links import LineConnection, Strangers, is_proved, proof
 
 TOKEN = "a" * 64
 SPEC = {"token": TOKEN, "nodes": 3, "node": 1, "grace": 1}
@@ -106,7 +106,7 @@ def test_who_waits_is_forgotten_and_there_are_never_many(server, monkeypatch):
 @pytest.mark.parametrize("number", [0, 3, -1, "x", None, [1]])
 def test_a_number_that_is_no_other_node_of_the_run_is_refused(server, number):
     strangers = Strangers(server, SPEC)
-    own = Link(connected(server))
+    own = LineConnection(connected(server))
     strangers.proved(1)
     nonce = own.line()["nonce"]
     own.send({"node": number, "proof": proof(TOKEN, "node", nonce), "nonce": "n"})
@@ -132,7 +132,7 @@ def test_a_node_does_nothing_for_what_listens_in_the_place_of_the_first_one(serv
         for number in range(4):
             sock, _ = server.accept()
             with sock:
-                link = Link(sock)
+                link = LineConnection(sock)
                 link.send({"nonce": "00"})
                 heard.append(link.line())
                 link.send(list(replies(heard[-1], "00"))[number])

@@ -16,7 +16,7 @@ from vsphere_ai.language.inventories.patterns import expand
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.report.pages.certificate_page import certificate_report
-from vsphere_ai.report.pages.formats.html import Frame, Link, html, key_of, page, policy, section_html
+from vsphere_ai.report.pages.formats.html import Frame, PageLink, html, key_of, page, policy, section_html
 from vsphere_ai.report.pages.pictures.geometry import GPU
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.run_page import run_report
@@ -269,7 +269,7 @@ def test_a_run_of_1000_hosts_stays_in_the_budget():
 
 def test_a_server_has_its_links_its_script_and_its_own_policy():
     frame = Frame(
-        (Link("Estate", "/", current=True), Link(HOSTILE, "/runs")), ("/live.js",), {"events": "/events"}, False
+        (PageLink("Estate", "/", current=True), PageLink(HOSTILE, "/runs")), ("/live.js",), {"events": "/events"}, False
     )
     text = page(REPORTS["plan"], frame)
     found = Page(text)

@@ -6,25 +6,25 @@ from xml.etree import ElementTree as Xml
 from vsphere_ai.report.pages.formats.junit import junit
 from vsphere_ai.report.pages.formats.markdown import MOST, markdown
 from vsphere_ai.report.pages.formats.sarif import sarif
-from vsphere_ai.report.pages.values import Case, Report, Result, Section
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportSection, SarifResult
 
 HOSTILE = "a|b <img> [x](http://e) `c` @all\x1b\n"
 CASES = (
-    Case("steps", "s001 esx01: reboot", "pass", "done", 61.5),
-    Case("steps", f"s002 {HOSTILE}", "fail", HOSTILE),
-    Case("findings", "vm.x [vm1]", "warn", "old"),
-    Case("findings", "vm.y [vm1]", "unknown", "not known"),
+    JunitCase("steps", "s001 esx01: reboot", "pass", "done", 61.5),
+    JunitCase("steps", f"s002 {HOSTILE}", "fail", HOSTILE),
+    JunitCase("findings", "vm.x [vm1]", "warn", "old"),
+    JunitCase("findings", "vm.y [vm1]", "unknown", "not known"),
 )
 RESULTS = (
-    Result("vm.y", "unknown", "not known", ("vm1",)),
-    Result("vgpu.capacity", "fail", HOSTILE, (HOSTILE,), "play books/farm.yml", 7),
+    SarifResult("vm.y", "unknown", "not known", ("vm1",)),
+    SarifResult("vgpu.capacity", "fail", HOSTILE, (HOSTILE,), "play books/farm.yml", 7),
 )
 
 
 def report(rows=((HOSTILE, "b"),), **more):
     sections = (
-        Section("Problems", ("target", "message"), tuple(rows)),
-        Section("Steps", ("step", "x"), (("s1", "y"),)),
+        ReportSection("Problems", ("target", "message"), tuple(rows)),
+        ReportSection("Steps", ("step", "x"), (("s1", "y"),)),
     )
     return Report("Plan farm.yml", "refused: 1 problem", "fail", (("vCenter", "vc01"),), sections, **more)
 

@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.documents.findings import FindingDocument
-from vsphere_ai.health.profile import Profile
+from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import VERDICTS
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
 from vsphere_ai.report.pages.fleet_shapes import FleetApplied, FleetPlanned, FleetStatuses
-from vsphere_ai.report.pages.printed_documents import Capacity, Trace
+from vsphere_ai.report.pages.printed_documents import Capacity, PrintedTrace
 from vsphere_ai.training.job import TrainingJob
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -33,7 +33,7 @@ _PROGRAMS = ("script", "module", "command")
 
 def profile_schema() -> Schema:
     """Return the schema of profiles of health."""
-    return _file(Profile, "Profile of health of vsphere-ai")
+    return _file(HealthProfile, "Profile of health of vsphere-ai")
 
 
 def plan_schema() -> Schema:
@@ -105,7 +105,7 @@ def capacity_schema() -> Schema:
 
 def trace_schema() -> Schema:
     """Return the schema of what `rdma trace -o json` prints."""
-    return _of_typed("rdma trace", Trace)
+    return _of_typed("rdma trace", PrintedTrace)
 
 
 def fleet_plan_schema() -> Schema:

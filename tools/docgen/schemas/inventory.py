@@ -7,12 +7,12 @@ from pydantic import BaseModel
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from tools.docgen.schemas.playbook import selector_of
 from tools.docgen.schemas.variables import VALUES
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.addresses.request import AUTO, DHCP
 from vsphere_ai.language.inventories.inventory import NAME, SshSettings, VCenterSettings
 from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventories.inventory_leaves import Leaf
-from vsphere_ai.language.inventories.selectors import HostGroup, VmGroup
+from vsphere_ai.language.inventories.selectors import HostGroup, VmSelector
 
 _NAMES = {"pattern": f"^{NAME.pattern}$"}
 _TEXT = {"type": "string"}
@@ -22,7 +22,7 @@ _TEXTS = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 def inventory_schema() -> Schema:
     """Return the schema of inventories."""
     definitions: dict[str, Schema] = {}
-    pool = {"anyOf": [{"type": "string", "description": "Its subnet."}, _model(Pool, definitions)]}
+    pool = {"anyOf": [{"type": "string", "description": "Its subnet."}, _model(AddressPool, definitions)]}
     leaf = {"anyOf": [*_TEXTS["anyOf"], _model(Leaf, definitions)]}
     access = {"ssh": _model(SshSettings, definitions), "guests": _model(GuestsSettings, definitions)}
     definitions["SshSettings"]["oneOf"] = [_given(password=_TEXT), _given(key_file=_TEXT)]
@@ -38,7 +38,7 @@ def inventory_schema() -> Schema:
             "lab": {"type": "boolean", "description": "`true`: the running lab gives vCenters and access to hosts."},
             "vcenters": vcenters,
             "hosts": _named(_group(HostGroup, definitions), "Groups of hosts.", but=("all",)),
-            "vms": _named(_group(VmGroup, definitions), "Groups of VMs.", but=("all",)),
+            "vms": _named(_group(VmSelector, definitions), "Groups of VMs.", but=("all",)),
             **access,
             "pools": _named(pool, "Address pools.", but=(AUTO, DHCP)),
             "reserved_addresses": {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
-from vsphere_ai.admission.machine import NOTHING, Span
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, requirement
+from vsphere_ai.admission.machine import NOTHING, Bounds
 from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.model.facts import Facts
 
@@ -14,14 +14,14 @@ SYSTEM_SHARE, SYSTEM_MHZ = 0.03, 500
 """Where the host does not say what is its own, it is at most 3 % and 500 MHz (unverified bound)."""
 
 
-def capacity_mhz(host: Facts) -> Span | None:
+def capacity_mhz(host: Facts) -> Bounds | None:
     """Return the MHz that a host can guarantee to VMs; None where its CPUs were not read."""
     cores, mhz = host.get(CORES), host.get(MHZ)
     if cores is None or mhz is None:
         return None
     total, own = float(cores * mhz), host.get(SYSTEM)
-    system = Span(int(own), int(own)) if own else Span(0, total * SYSTEM_SHARE + SYSTEM_MHZ)
-    return Span(total, total) - system
+    system = Bounds(int(own), int(own)) if own else Bounds(0, total * SYSTEM_SHARE + SYSTEM_MHZ)
+    return Bounds(total, total) - system
 
 
 @requirement(
@@ -33,7 +33,7 @@ def capacity_mhz(host: Facts) -> Span | None:
     faults=("InsufficientHostCpuCapacityFault",),
     shared=True,
 )
-def cpu_reservation(case: Case) -> Iterator[Reason]:
+def cpu_reservation(case: AdmissionCase) -> Iterator[Reason]:
     """A host guarantees at most what its cores do; logical processors do not count.
 
     High latency sensitivity takes the full speed of every vCPU reserved, and a core for each, or for each two with
@@ -47,8 +47,8 @@ def cpu_reservation(case: Case) -> Iterator[Reason]:
         yield case.unknown("the speed of its CPUs was not read, and the VM reserves CPU")
         return
     load = case.situation.load(host.ref, vm.ref)
-    have = (capacity_mhz(host) or NOTHING) - Span(load.mhz, load.mhz)
-    need = Span(vm.reserved_mhz, vm.reserved_mhz)
+    have = (capacity_mhz(host) or NOTHING) - Bounds(load.mhz, load.mhz)
+    need = Bounds(vm.reserved_mhz, vm.reserved_mhz)
     words = f"it has {max(have.high, 0):,.0f} MHz left to reserve; the VM reserves {vm.reserved_mhz:,} MHz"
     unproved = f"{vm.reserved_mhz:,} MHz of {have.low:,.0f} to {have.high:,.0f} MHz that it has left to reserve"
     reason = case.compared(need, have, "MHz", (words, unproved, "reserve less", "InsufficientHostCpuCapacityFault"))

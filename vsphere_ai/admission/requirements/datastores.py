@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.admission.base import ARRIVES, AdmissionCase, Reason, requirement
 from vsphere_ai.model.cluster_rules import Object
 from vsphere_ai.model.facts import Facts
 
@@ -17,7 +17,7 @@ from vsphere_ai.model.facts import Facts
     reads={"Datastore": ("name", "summary", "host"), "HostSystem": ("datastore",)},
     faults=("CannotAccessVmDisk", "CannotAccessVmConfig", "CannotAccessVmComponent"),
 )
-def datastores(case: Case) -> Iterator[Reason]:
+def datastores(case: AdmissionCase) -> Iterator[Reason]:
     """The host mounts every datastore of the VM, and may write to it.
 
     A datastore of one host ties its VMs to that host.

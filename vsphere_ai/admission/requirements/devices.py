@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, STARTS, Case, Reason, requirement
+from vsphere_ai.admission.base import RUNS, STARTS, AdmissionCase, Reason, requirement
 from vsphere_ai.fabric import pci
 
 
@@ -17,7 +17,7 @@ from vsphere_ai.fabric import pci
     faults=("InsufficientHostCapacityFault", "GenericVmConfigFault"),
     shared=True,
 )
-def devices(case: Case) -> Iterator[Reason]:
+def devices(case: AdmissionCase) -> Iterator[Reason]:
     """The host passes a free device through for each one of the VM.
 
     Devices are matched to all VMs there together, in any assignment.
@@ -42,7 +42,7 @@ def devices(case: Case) -> Iterator[Reason]:
     reads={"VirtualMachine": ("runtime.host",)},
     faults=("GenericVmConfigFault",),
 )
-def fixed_device(case: Case) -> Reason | None:
+def fixed_device(case: AdmissionCase) -> Reason | None:
     """A VM with the device at an address of one host runs on that host only, a clone of it too."""
     tied = case.vm.tied_to
     if not tied or tied == case.host.ref:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import MOVES, Case, Reason, requirement
+from vsphere_ai.admission.base import MOVES, AdmissionCase, Reason, requirement
 
 
 @requirement(
@@ -16,7 +16,7 @@ from vsphere_ai.admission.base import MOVES, Case, Reason, requirement
     reads={"Datastore": ("name", "host")},
     faults=("CannotAccessVmDevice", "DisallowedMigrationDeviceAttached"),
 )
-def drives(case: Case) -> Iterator[Reason]:
+def drives(case: AdmissionCase) -> Iterator[Reason]:
     """A running VM moves only to a host that reaches the image in its connected drive.
 
     A drive of the host itself, or of a client, keeps it where it is. Disconnected drives do not count.

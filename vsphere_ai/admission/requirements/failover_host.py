@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import MOVES, STARTS, Case, Reason, requirement
+from vsphere_ai.admission.base import MOVES, STARTS, AdmissionCase, Reason, requirement
 from vsphere_ai.admission.ha_slots import policy_of
 
 HOSTS = "ClusterFailoverHostAdmissionControlPolicy"
@@ -16,7 +16,7 @@ HOSTS = "ClusterFailoverHostAdmissionControlPolicy"
     reads={"ClusterComputeResource": ("configurationEx",)},
     faults=("DisallowedOperationOnFailoverHost",),
 )
-def failover_host(case: Case) -> Reason | None:
+def failover_host(case: AdmissionCase) -> Reason | None:
     """A host that vSphere HA keeps for a failover powers no VM on, and takes none by vMotion."""
     cluster = case.situation.cluster(case.host.ref)
     policy = policy_of(cluster)

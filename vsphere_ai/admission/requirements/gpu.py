@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vsphere_ai.admission.base import RUNS, Case, Reason, requirement
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Reason, requirement
 from vsphere_ai.admission.gpus import LISTED, fills_first, slots_of, stays_on
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.solve import solve
@@ -22,7 +22,7 @@ from vsphere_ai.model.state import Target
     faults=("InsufficientGraphicsResourcesFault",),
     shared=True,
 )
-def gpu(case: Case) -> Iterator[Reason]:
+def gpu(case: AdmissionCase) -> Iterator[Reason]:
     """The GPUs of the host have room for all vGPUs of the VM, beside those of all other VMs that run there.
 
     Room is what the mode of each GPU leaves: MIG instances that exist or can be made, vGPUs of one size, or places of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.admission.ha_slots import DEFAULT_MHZ, SlotPolicy, policy_of, slots_left
-from vsphere_ai.admission.machine import NOTHING, Machine, Span
+from vsphere_ai.admission.machine import NOTHING, Bounds, Machine
 from vsphere_ai.admission.requirements import cpu_reservation as cpu
 from vsphere_ai.admission.requirements import memory
 from vsphere_ai.model.facts import Facts
@@ -38,7 +38,7 @@ BAND = 1.0
     of_cluster=lambda cluster: policy_of(cluster).get("_typeName") == SLOTS,
     in_service=lambda cluster: policy_of(cluster).get("_typeName") in (SLOTS, PERCENTAGE),
 )
-def ha(case: Case) -> Iterator[Reason]:
+def ha(case: AdmissionCase) -> Iterator[Reason]:
     """HA keeps a part of the CPU and memory of a cluster free, and refuses power-ons that would take of it.
 
     A VM that was on and needs no more is refused, too, where HA keeps less free than it has to. With a percentage, the
@@ -60,7 +60,7 @@ def ha(case: Case) -> Iterator[Reason]:
         yield from _percentages(case, cluster)
 
 
-def _percentages(case: Case, cluster: Facts) -> Iterator[Reason]:
+def _percentages(case: AdmissionCase, cluster: Facts) -> Iterator[Reason]:
     situation, policy, info = case.situation, policy_of(cluster), cluster.get(CONTROL) or {}
     up = [h for h in situation.hosts_of(cluster.ref) if _is_up(h)]
     down = [h for h in up if h.ref in situation.down]
@@ -72,7 +72,7 @@ def _percentages(case: Case, cluster: Facts) -> Iterator[Reason]:
     more = situation.more.cluster_mb.get(cluster.ref, NOTHING)
     for vm, sign in ((mine, -1), (case.vm, 1)):
         need = (vm.memory_need_mb if vm is not None else None) or NOTHING
-        more = Span(more.low + sign * need.low, more.high + sign * need.high)
+        more = Bounds(more.low + sign * need.low, more.high + sign * need.high)
     yield from _left(
         case,
         "memory",
@@ -86,11 +86,11 @@ def _percentages(case: Case, cluster: Facts) -> Iterator[Reason]:
         "CPU",
         info.get("currentCpuFailoverResourcesPercent"),
         policy.get("cpuFailoverResourcesPercent"),
-        _Taken(Span(mhz, mhz), cluster.get(CPU), _sum([cpu.capacity_mhz(h) for h in down])),
+        _Taken(Bounds(mhz, mhz), cluster.get(CPU), _sum([cpu.capacity_mhz(h) for h in down])),
     )
 
 
-def _sum(spans: Sequence[Span | None]) -> Span | None:
+def _sum(spans: Sequence[Bounds | None]) -> Bounds | None:
     known = [s for s in spans if s is not None]
     return sum(known, NOTHING) if len(known) == len(spans) else None
 
@@ -99,7 +99,7 @@ def _reckoned(vm: Machine) -> int:
     return max(vm.reserved_mhz, DEFAULT_MHZ)
 
 
-def _takes_no_more(case: Case) -> bool:
+def _takes_no_more(case: AdmissionCase) -> bool:
     if case.situation.before.home(case.vm.ref) is None:
         return False
     now, then = case.situation.machines.present(case.vm.ref), case.vm
@@ -107,7 +107,7 @@ def _takes_no_more(case: Case) -> bool:
     return not more and then.reserved_mhz <= now.reserved_mhz
 
 
-def _slots(case: Case, cluster: Facts) -> Iterator[Reason]:
+def _slots(case: AdmissionCase, cluster: Facts) -> Iterator[Reason]:
     """Count slots as they are with the VM, on hosts in service; vCenter's own figure where nothing changes."""
     situation, slots = case.situation, SlotPolicy.of(cluster.get("configurationEx")["dasConfig"])
     level = (cluster.get(CONTROL) or {}).get("currentFailoverLevel")
@@ -130,7 +130,7 @@ def _slots(case: Case, cluster: Facts) -> Iterator[Reason]:
         yield case.no(message, REMEDY, "InsufficientFailoverResourcesFault")
 
 
-def _all_as_before(case: Case, cluster: Facts) -> bool:
+def _all_as_before(case: AdmissionCase, cluster: Facts) -> bool:
     """Return whether the VMs of a cluster are those that ran when it was read, and need what they needed."""
     situation = case.situation
     for host in situation.hosts_of(cluster.ref):
@@ -153,12 +153,12 @@ def _is_up(host: Facts) -> bool:
 class _Taken(NamedTuple):
     """What VMs take more than when a cluster was read, its capacity then, and what it has lost of it."""
 
-    more: Span
+    more: Bounds
     capacity: float | None
-    lost: Span | None
+    lost: Bounds | None
 
 
-def _left(case: Case, what: str, now: float | None, least: float | None, taken: _Taken) -> Iterator[Reason]:
+def _left(case: AdmissionCase, what: str, now: float | None, least: float | None, taken: _Taken) -> Iterator[Reason]:
     if now is None or least is None or not taken.capacity or taken.lost is None:
         yield case.unknown(f"how much {what} vSphere HA keeps free was not read")
         return
@@ -178,7 +178,7 @@ def _left(case: Case, what: str, now: float | None, least: float | None, taken: 
         yield case.unknown(message)
 
 
-def _share_left(now: float, more: Span, capacity: float, lost: Span) -> Span:
+def _share_left(now: float, more: Bounds, capacity: float, lost: Bounds) -> Bounds:
     """Return the percentage that is left once VMs take `more`, and `lost` of the capacity is out of service.
 
     `now` is off by at most `BAND`, which weighs more the less capacity is left.
@@ -188,4 +188,4 @@ def _share_left(now: float, more: Span, capacity: float, lost: Span) -> Span:
         remaining = capacity - gone
         return 100 * (1 - (capacity * (1 - shown / 100) + taken) / remaining) if remaining > 0 else 0.0
 
-    return Span(left(now - BAND, more.high, lost.high), left(now + BAND, more.low, lost.low))
+    return Bounds(left(now - BAND, more.high, lost.high), left(now + BAND, more.low, lost.low))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.model.estate.host_version import PRODUCT, hardware_limits
 from vsphere_ai.model.state import Target
 
@@ -15,7 +15,7 @@ from vsphere_ai.model.state import Target
     reads={"HostSystem": PRODUCT},
     faults=("VirtualHardwareVersionNotSupported",),
 )
-def hardware_version(case: Case) -> Reason | None:
+def hardware_version(case: AdmissionCase) -> Reason | None:
     """The number of a VM's hardware version is at most the highest one of the host's ESXi release."""
     host = Target("host", case.host.name, case.host.ref)
     known, _ = hardware_limits(case.situation.view.estate, (host,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Reason, requirement
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Reason, requirement
 from vsphere_ai.model.vm_sets import real_ref
 
 
@@ -16,7 +16,7 @@ from vsphere_ai.model.vm_sets import real_ref
     reads={"ClusterComputeResource": ("configurationEx",)},
     faults=("VmHostAffinityRuleViolation", "NoCompatibleHardAffinityHost"),
 )
-def host_rules(case: Case) -> Iterator[Reason]:
+def host_rules(case: AdmissionCase) -> Iterator[Reason]:
     """A mandatory rule is enforced for every power-on and every move, also while DRS is off.
 
     Several of them apply together. A rule that is not mandatory is a remark.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.admission.base import ARRIVES, AdmissionCase, Reason, requirement
 
 PATHS = (
     "runtime.connectionState",
@@ -21,7 +21,7 @@ PATHS = (
     reads={"HostSystem": PATHS},
     faults=("InvalidHostState", "HostNotConnected"),
 )
-def host_state(case: Case) -> Iterator[Reason]:
+def host_state(case: AdmissionCase) -> Iterator[Reason]:
     """A host takes VMs only while it is connected, and neither in maintenance mode nor about to enter it.
 
     A host in standby is none: DRS may start it, and a plan does not wait for that.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Quantity, Reason, gb, requirement
-from vsphere_ai.admission.machine import Span
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.machine import Bounds
 from vsphere_ai.model.facts import Facts
 
 SIZE, SYSTEM, MOST = (
@@ -18,7 +18,7 @@ UNREAD_SHARE, UNREAD_MB = 0.06, 2048
 _MIB = 1 << 20
 
 
-def capacity(host: Facts) -> Span | None:
+def capacity(host: Facts) -> Bounds | None:
     """Return the MB that a host can guarantee to VMs; None where its memory was not read.
 
     What the hypervisor keeps is the reservation of its system resources where the host shows it. With memory tiering
@@ -30,10 +30,10 @@ def capacity(host: Facts) -> Span | None:
     total, system = int(size) / _MIB, host.get(SYSTEM)
     tier = _dram(host)
     if tier is not None:
-        return Span(min(tier, total) * (1 - UNREAD_SHARE) - UNREAD_MB, min(tier, total))
+        return Bounds(min(tier, total) * (1 - UNREAD_SHARE) - UNREAD_MB, min(tier, total))
     if system:
-        return Span(total - int(system), total - int(system))
-    return Span(total - total * UNREAD_SHARE - UNREAD_MB, total)
+        return Bounds(total - int(system), total - int(system))
+    return Bounds(total - total * UNREAD_SHARE - UNREAD_MB, total)
 
 
 def _dram(host: Facts) -> float | None:
@@ -41,7 +41,7 @@ def _dram(host: Facts) -> float | None:
     return float(known) if known else None
 
 
-def _needs_no_more(case: Case) -> bool:
+def _needs_no_more(case: AdmissionCase) -> bool:
     """Return whether the VM ran on the host, and all VMs there need no more together than when they were read."""
     if not case.ran_alike("reserved_mb", "overhead_mb", "memory_mb"):
         return False
@@ -58,7 +58,7 @@ def _needs_no_more(case: Case) -> bool:
     faults=("InsufficientHostMemoryCapacityFault", "MemorySizeNotSupported"),
     shared=True,
 )
-def memory(case: Case) -> Iterator[Reason]:
+def memory(case: AdmissionCase) -> Iterator[Reason]:
     """A host guarantees at most its memory less what the hypervisor keeps.
 
     A VM takes its reservation and an overhead, which counts for a VM without reservation, too. VMs that are off or
@@ -76,7 +76,7 @@ def memory(case: Case) -> Iterator[Reason]:
     left = have - load.memory_mb
     count = len([ref for ref in case.situation.on(host.ref) if ref != vm.ref])
     if load.unknown_memory:
-        left = Span(0.0, left.high)
+        left = Bounds(0.0, left.high)
     there = "1 VM there reserves" if count == 1 else f"{count} VMs there reserve"
     others = f", {there} {gb(load.memory_mb.low)}" if count else ""
     refusal = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, gb, requirement
 from vsphere_ai.admission.machine import Machine
 
 
@@ -13,7 +13,7 @@ from vsphere_ai.admission.machine import Machine
     source="vSphere Virtual Machine Administration 8.0, PCI devices (sched.mem.min has to be equal to memsize)",
     faults=("GenericVmConfigFault",),
 )
-def memory_locked(case: Case) -> Reason | None:
+def memory_locked(case: AdmissionCase) -> Reason | None:
     """VMs with certain devices power on only with all of their memory reserved.
 
     The devices are vGPUs, passthrough devices, SR-IOV adapters and PVRDMA adapters.

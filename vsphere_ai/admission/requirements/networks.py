@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import ARRIVES, Case, Reason, requirement
+from vsphere_ai.admission.base import ARRIVES, AdmissionCase, Reason, requirement
 from vsphere_ai.model.deferred import is_deferred
 
 
@@ -16,7 +16,7 @@ from vsphere_ai.model.deferred import is_deferred
     reads={"HostSystem": ("network",)},
     faults=("CannotAccessNetwork",),
 )
-def networks(case: Case) -> Iterator[Reason]:
+def networks(case: AdmissionCase) -> Iterator[Reason]:
     """The host has the standard networks of the VM, and is a member of its distributed switches.
 
     What the plan makes for all hosts of a switch is there.

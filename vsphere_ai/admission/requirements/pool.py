@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import MOVES, STARTS, Case, Reason, gb, requirement
-from vsphere_ai.admission.machine import NOTHING, Span
+from vsphere_ai.admission.base import MOVES, STARTS, AdmissionCase, Reason, gb, requirement
+from vsphere_ai.admission.machine import NOTHING, Bounds
 from vsphere_ai.admission.requirements import cpu_reservation as cpu
 from vsphere_ai.admission.requirements import memory
 from vsphere_ai.model.facts import Facts
@@ -27,7 +27,7 @@ _MIB = 1 << 20
     shared=True,
     in_service=lambda cluster: cluster.ref.startswith("ClusterComputeResource:"),
 )
-def pool(case: Case) -> Iterator[Reason]:
+def pool(case: AdmissionCase) -> Iterator[Reason]:
     """A resource pool guarantees what it has reserved, and what pools above it give where it is expandable.
 
     A limit of the pool is never exceeded. A pool without reservation that is not expandable runs no VM at all, because
@@ -58,7 +58,7 @@ def pool(case: Case) -> Iterator[Reason]:
         left = f"the resource pool {own.name} has {max(have.high, 0):,.0f} MHz left to reserve{_during_window(case)}"
         text = f"{left}, the VM reserves {vm.reserved_mhz:,} MHz"
         words = (text, text, "raise the reservation of the pool, or reserve less", "InsufficientCpuResourcesFault")
-        reason = case.compared(Span(vm.reserved_mhz, vm.reserved_mhz), have, "MHz", words)
+        reason = case.compared(Bounds(vm.reserved_mhz, vm.reserved_mhz), have, "MHz", words)
         if reason is not None:
             yield reason
 
@@ -68,22 +68,22 @@ def _is_root(pool: Facts) -> bool:
     return not str(pool.get("parent") or "").startswith(("ResourcePool:", "VirtualApp:"))
 
 
-def _during_window(case: Case) -> str:
+def _during_window(case: AdmissionCase) -> str:
     names = sorted(case.situation.view.estate[ref].name for ref in case.situation.down)
     return f" while {', '.join(names)} is out of service" if names else ""
 
 
-def _left(case: Case, pool: Facts, what: str) -> Span | None:
+def _left(case: AdmissionCase, pool: Facts, what: str) -> Bounds | None:
     """Return what a pool can still reserve for the VM, in MB or MHz; None where it does not say."""
     taken = _taken(case, pool, what)
     free, least = _free(pool, taken.low, what), _free(pool, taken.high, what)
     if free is None or least is None:
         return None
     lost = _lost(case, pool, what)
-    return Span(least - lost.high, free - lost.low)
+    return Bounds(least - lost.high, free - lost.low)
 
 
-def _taken(case: Case, pool: Facts, what: str) -> Span:
+def _taken(case: AdmissionCase, pool: Facts, what: str) -> Bounds:
     """Return what the plan takes of a pool beyond what it had when it was read, this VM left out.
 
     VMs of pools below that of a cluster take of it what their own pools have not reserved: between nothing and all.
@@ -92,17 +92,17 @@ def _taken(case: Case, pool: Facts, what: str) -> Span:
     mine = situation.on(situation.home(vm.ref) or "").get(vm.ref)
     if what == "cpu":
         own = float(mine.reserved_mhz) if mine is not None else 0.0
-        more = Span(situation.more.pool_mhz[pool.ref], situation.more.pool_mhz[pool.ref])
+        more = Bounds(situation.more.pool_mhz[pool.ref], situation.more.pool_mhz[pool.ref])
         every = more  # CPU that pools below have not reserved themselves is not counted
     else:
         own = mine.memory_need_mb.low if mine is not None and mine.memory_need_mb else 0.0
         more = situation.more.pool_mb.get(pool.ref, NOTHING)
         every = situation.more.cluster_mb.get(str(pool.get("owner") or ""), NOTHING) if _is_root(pool) else more
     below = every.low - more.low
-    return Span(more.low - own + min(0.0, below), more.low - own + max(0.0, below))
+    return Bounds(more.low - own + min(0.0, below), more.low - own + max(0.0, below))
 
 
-def _lost(case: Case, pool: Facts, what: str) -> Span:
+def _lost(case: AdmissionCase, pool: Facts, what: str) -> Bounds:
     """Return what a pool has less while hosts are out of service: what comes of the pool of the cluster, if it does.
 
     The pool of the cluster loses what these hosts have. Where that is more than it has left, a pool below keeps what is
@@ -119,12 +119,12 @@ def _lost(case: Case, pool: Facts, what: str) -> Span:
         return NOTHING
     spans = [memory.capacity(host) if what == "memory" else cpu.capacity_mhz(host) for host in out]
     if None in spans:
-        return Span(0, float("inf"))
+        return Bounds(0, float("inf"))
     gone = sum((span for span in spans if span is not None), NOTHING)
     if root is pool:
         return gone
     left = _free(root, _taken(case, root, what).high, what)
-    return Span(min(gone.low, max(0.0, left)) if left is not None else 0.0, gone.high)
+    return Bounds(min(gone.low, max(0.0, left)) if left is not None else 0.0, gone.high)
 
 
 def _is_counted(host: Facts, pool: Facts) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.fabric import virtual_functions
 from vsphere_ai.fabric.networks import label
 
@@ -16,7 +16,7 @@ from vsphere_ai.fabric.networks import label
     faults=("GenericVmConfigFault",),
     shared=True,
 )
-def sriov(case: Case) -> Reason | None:
+def sriov(case: AdmissionCase) -> Reason | None:
     """Each SR-IOV adapter has a free virtual function of a NIC behind its port group, or of the NIC that it names.
 
     Functions are matched to all VMs there together, in any assignment.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.compat.vgpu_vmotion import DRS_BY_ITSELF, drs_config, stun, stun_times
 from vsphere_ai.model.names.versions import numbers
 
@@ -17,7 +17,7 @@ OPTION, TOLERATED = "vmdevicesstuntimetolerated", 100
     reads={"ClusterComputeResource": ("configurationEx",)},
     faults=("MigrationFault",),
 )
-def stun_time(case: Case) -> Reason | None:
+def stun_time(case: AdmissionCase) -> Reason | None:
     """From vSphere 8.0 U2 on DRS moves no VM that its vGPUs would stun for longer than `VmDevicesStunTimeTolerated`.
 
     Without that option it is 100 seconds. Estimates are vCenter's, added for all vGPUs; which of them counts depends on

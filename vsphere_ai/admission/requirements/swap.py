@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import MOVES, STARTS, Case, Quantity, Reason, gb, requirement
+from vsphere_ai.admission.base import MOVES, STARTS, AdmissionCase, Quantity, Reason, gb, requirement
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.situation import LOCAL_SWAP, swaps_locally
 
@@ -26,7 +26,7 @@ _MIB = 1 << 20
     faults=("NoDiskSpace",),
     shared=True,
 )
-def swap(case: Case) -> Reason | None:
+def swap(case: AdmissionCase) -> Reason | None:
     """A VM that powers on needs room for a swap file: its memory less its reservation.
 
     The file lies beside the configuration of the VM, or on the datastore that its host has for it, if that is wanted
@@ -56,7 +56,7 @@ def swap(case: Case) -> Reason | None:
     return case.no(message, help, quantity=Quantity(size, have, "MB"), fault="NoDiskSpace")
 
 
-def _own(case: Case) -> int:
+def _own(case: AdmissionCase) -> int:
     """Return the MB that the VM itself is counted with on the datastore of its configuration."""
     at = case.situation.home(case.vm.ref)
     mine = case.situation.on(at).get(case.vm.ref) if at is not None else None
@@ -65,7 +65,7 @@ def _own(case: Case) -> int:
     return mine.swap_mb or 0
 
 
-def _on_local(case: Case, size: int) -> bool:
+def _on_local(case: AdmissionCase, size: int) -> bool:
     """Return whether the swap file finds room on the datastore that the host has for such files."""
     situation, host = case.situation, case.host
     if not swaps_locally(case.vm, host.ref, situation.view.estate):
@@ -81,6 +81,6 @@ def _on_local(case: Case, size: int) -> bool:
     return size <= int(free) / _MIB - held
 
 
-def _sum(case: Case, vms: list[Machine]) -> int:
+def _sum(case: AdmissionCase, vms: list[Machine]) -> int:
     estate, host = case.situation.view.estate, case.host.ref
     return sum(vm.swap_mb or 0 for vm in vms if swaps_locally(vm, host, estate))

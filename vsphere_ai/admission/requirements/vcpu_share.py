@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vsphere_ai.admission.base import STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.compat.vgpu_vmotion import drs_config
 from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.model.facts import Facts
@@ -22,7 +22,7 @@ PER_CORE, PER_CLUSTER = "maxvcpuspercore", "maxvcpusperclusterpct"
     shared=True,
     of_cluster=lambda cluster: bool(drs_config(cluster).get("enabled") and _limits(cluster)[1]),
 )
-def vcpu_share(case: Case) -> Iterator[Reason]:
+def vcpu_share(case: AdmissionCase) -> Iterator[Reason]:
     """`MaxVCPUsPerCore` and `MaxVcpusPerClusterPct` limit the vCPUs of running VMs while DRS is on.
 
     The one counts per physical core of a host, the other one in percent of the cores of a cluster. Keys are compared
@@ -49,7 +49,7 @@ def _limits(cluster: Facts) -> tuple[int, int]:
     return _number(options.get(PER_CORE)), _number(options.get(PER_CLUSTER))
 
 
-def _judged(case: Case, hosts: Sequence[Facts], most: int | None, why: str) -> Iterator[Reason]:
+def _judged(case: AdmissionCase, hosts: Sequence[Facts], most: int | None, why: str) -> Iterator[Reason]:
     if most is None:
         yield case.unknown(f"{why}, and the number of cores was not read")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, STARTS, Case, Quantity, Reason, requirement
+from vsphere_ai.admission.base import RUNS, STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.fabric.host_cpus import PATHS, makes_sockets, processors
 
 
@@ -16,7 +16,7 @@ from vsphere_ai.fabric.host_cpus import PATHS, makes_sockets, processors
     reads={"HostSystem": PATHS},
     faults=("NotEnoughLogicalCpus", "NotEnoughCpus"),
 )
-def vcpus(case: Case) -> Iterator[Reason]:
+def vcpus(case: AdmissionCase) -> Iterator[Reason]:
     """A VM has at most as many vCPUs as its host has logical processors, which are cores without hyper-threading."""
     vm, have = case.vm, processors(case.host)
     if vm.cpus is None:
@@ -41,7 +41,7 @@ def vcpus(case: Case) -> Iterator[Reason]:
     source="vSphere Web Services API, VirtualHardware.numCoresPerSocket",
     faults=("NumVirtualCoresPerSocketNotSupported",),
 )
-def sockets(case: Case) -> Reason | None:
+def sockets(case: AdmissionCase) -> Reason | None:
     """The number of cores per socket divides the number of vCPUs; of a host this says nothing."""
     vm = case.vm
     if vm.cpus is None or not vm.cores_per_socket or makes_sockets(vm.cpus, vm.cores_per_socket):

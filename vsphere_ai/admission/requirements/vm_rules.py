@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import RUNS, Case, Reason, requirement
+from vsphere_ai.admission.base import RUNS, AdmissionCase, Reason, requirement
 from vsphere_ai.admission.rules import VmRule
 from vsphere_ai.model.cluster_rules import OWN
 from vsphere_ai.model.facts import Facts
@@ -23,7 +23,7 @@ HA_OPTION = "das.respectVmVmAntiAffinityRules"
     faults=("RuleViolation",),
     shared=True,
 )
-def vm_rules(case: Case) -> Iterator[Reason]:
+def vm_rules(case: AdmissionCase) -> Iterator[Reason]:
     """A VM does not run where a rule keeps it apart from a VM there, or together with VMs elsewhere.
 
     Where DRS places the VM, every rule refuses its power-on, but for that of a set with `anti_affinity: should`
@@ -58,7 +58,7 @@ def vm_rules(case: Case) -> Iterator[Reason]:
             yield case.preferred(message)
 
 
-def _of_restart(case: Case, rule: VmRule, message: str) -> Reason:
+def _of_restart(case: AdmissionCase, rule: VmRule, message: str) -> Reason:
     """Return what comes of a rule that a restart by vSphere HA would break."""
     respected = _ha_option(case.situation.cluster(case.host.ref))
     if not rule.apart or respected == "false":
@@ -76,7 +76,7 @@ def _ha_option(cluster: Facts | None) -> str:
     return next(values, "").strip().lower()
 
 
-def _violated(case: Case, rule: VmRule, there: dict[str, str]) -> str:
+def _violated(case: AdmissionCase, rule: VmRule, there: dict[str, str]) -> str:
     if rule.apart:
         others = sorted(case.situation.on(case.host.ref)[vm].name for real, vm in there.items() if real in rule.vms)
         return (

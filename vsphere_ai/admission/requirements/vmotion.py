@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import MOVES, RUNS, Case, Reason, requirement
+from vsphere_ai.admission.base import MOVES, RUNS, AdmissionCase, Reason, requirement
 
 MASKED = "config.maskedFeatureCapability"
 NEEDED, OFFLINE = "runtime.featureRequirement", "runtime.offlineFeatureRequirement"
@@ -20,7 +20,7 @@ _AT_LEAST = re.compile(r"(?:Bool|Num):Min:(\d+)")
     reads={"HostSystem": (MASKED,), "VirtualMachine": (NEEDED, OFFLINE)},
     faults=("FeatureRequirementsNotMet",),
 )
-def cpu_features(case: Case) -> Iterator[Reason]:
+def cpu_features(case: AdmissionCase) -> Iterator[Reason]:
     """The host has every CPU feature that the VM needs: a running one all that it has seen.
 
     What was not read is not judged, and an operation other than a least value is unknown.
@@ -55,7 +55,7 @@ def cpu_features(case: Case) -> Iterator[Reason]:
     source="vSphere Web Services API, AffinityConfigured",
     faults=("AffinityConfigured",),
 )
-def cpu_affinity(case: Case) -> Reason | None:
+def cpu_affinity(case: AdmissionCase) -> Reason | None:
     """A running VM that is bound to processors of its host does not move."""
     if not case.vm.affinity:
         return None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.addresses import evidence, in_use
 from vsphere_ai.addresses.evidence import Evidence, evidence_of
-from vsphere_ai.addresses.holding import Ledger
+from vsphere_ai.addresses.holding import AddressLedger
 from vsphere_ai.addresses.ledger_text import read_ledger
-from vsphere_ai.addresses.request import Terms
+from vsphere_ai.addresses.request import PoolSettings
 from vsphere_ai.app.estate.address_ip_pools import read_ip_pools
 from vsphere_ai.connect.address_ledger import StoredText, read_text
 from vsphere_ai.model.facts import Facts
@@ -25,21 +25,23 @@ _PATHS = {
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLeases:
     """The ledger of a vCenter, as text and as leases, and the terms under which more are given."""
 
     stored: StoredText
-    ledger: Ledger
-    terms: Terms
+    ledger: AddressLedger
+    terms: PoolSettings
 
 
-def read_recorded(session: Session) -> Recorded:
+def read_recorded(session: Session) -> RecordedLeases:
     """Return the ledger, the pools of the inventory, and vCenter's time."""
     session.progress("reading the leases")
     stored = read_text(session.vcenter)
     now = int(session.vcenter.now().timestamp())
-    terms = Terms(session.inventory.pools, now, session.inventory.reserved, vcenter=session.vcenter.about.instance)
-    return Recorded(stored, read_ledger(stored.text), terms)
+    terms = PoolSettings(
+        session.inventory.pools, now, session.inventory.reserved, vcenter=session.vcenter.about.instance
+    )
+    return RecordedLeases(stored, read_ledger(stored.text), terms)
 
 
 def read_evidence(session: Session) -> Evidence:

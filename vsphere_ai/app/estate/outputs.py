@@ -11,7 +11,7 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.estate.session_outputs import observed_outputs
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.playbooks.play import Output, Playbook
+from vsphere_ai.language.playbooks.play import Playbook, PlaybookOutput
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.sets.outputs import OutputValue
@@ -57,7 +57,7 @@ def output(request: OutputRequest, emit: Emit = ignore) -> OutputResult:
     return OutputResult(about, playbook.path, found)
 
 
-def _chosen(playbook: Playbook, name: str) -> tuple[Output, ...]:
+def _chosen(playbook: Playbook, name: str) -> tuple[PlaybookOutput, ...]:
     known = [each.name for each in playbook.outputs]
     if not known:
         raise UsageError(f"{playbook.path} has no outputs", "add an item '- outputs: {NAME: \"${...}\"}'")

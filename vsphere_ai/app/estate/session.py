@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.addresses.request import Terms
+from vsphere_ai.addresses.request import PoolSettings
 from vsphere_ai.app.events import Emit, Remark, SessionOpened, Status, ignore
 from vsphere_ai.app.events.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
@@ -23,14 +23,14 @@ from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.names.suggestion import did_you_mean, suggest
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
-from vsphere_ai.reading.host_calls import is_call, is_worth
+from vsphere_ai.reading.host_calls import is_call, should_query
 from vsphere_ai.reading.probe_memory import ProbeMemory
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.exceptions import without_secrets
 from vsphere_ai.sets.host_choice import with_hosts
-from vsphere_ai.sets.lay_out import LaidOut, addressed_again, lay_out
-from vsphere_ai.sets.leases import Book
+from vsphere_ai.sets.lay_out import LaidOut, addressed_again, expand_sets
+from vsphere_ai.sets.leases import LeaseLedger
 from vsphere_ai.sets.leaves import leaves_of
 from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
 from vsphere_ai.sets.rules import with_faults
@@ -38,11 +38,11 @@ from vsphere_ai.sets.wanted import going_for, with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.reading_record import ReadingRecord
-    from vsphere_ai.connect.secure_shell.esxi import Ssh
+    from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
     from vsphere_ai.connect.secure_shell.ssh_pool import SshPool
     from vsphere_ai.connect.vcenter import VCenter
-    from vsphere_ai.planning.privileges import Need
-    from vsphere_ai.reading.collector import Depth, Request
+    from vsphere_ai.planning.privileges import PrivilegeNeed
+    from vsphere_ai.reading.collector import CollectorRequest, Depth
     from vsphere_ai.runs.locks import Hold, Mode
     from vsphere_ai.security.secret_ref import Secret
 
@@ -86,7 +86,11 @@ class Session:
         """Managed type -> property paths that are read besides those of kinds and compatibility rules."""
         self.remembered = ProbeMemory()
         """What hosts have answered over SSH, for readings that follow one another."""
-        self.lacking: tuple[float, tuple[Need, ...], list[Need]] = (0.0, (), [])  # when asked, for which, what lacks
+        self.lacking: tuple[float, tuple[PrivilegeNeed, ...], list[PrivilegeNeed]] = (
+            0.0,
+            (),
+            [],
+        )  # when asked, for which, what lacks
         self.approved_hosts: Mapping[str, str] = {}
         """Reference of a VM that a run is to make -> name of its host, where that run goes on."""
         self._desired: tuple[Playbook, Estate, Desired] | None = None
@@ -115,7 +119,7 @@ class Session:
 
         return shells_of(self.inventory) if self.options.ask_hosts else None
 
-    def shell(self, host: Target) -> Ssh:
+    def shell(self, host: Target) -> EsxiSsh:
         """Return a connection to a host's shell; `UsageError` when the inventory has no `ssh:`."""
         if self.shells is None:
             raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
@@ -236,7 +240,7 @@ class Session:
     def laid_out(self, playbook: Playbook | None, estate: Estate, *, addresses: bool = True) -> LaidOut:
         """Return an estate with the VMs of the playbook's sets, those to be made included; `addresses`: with theirs."""
         plays = self.set_plays(playbook)
-        return lay_out(plays, estate, self._book if plays and addresses else None)
+        return expand_sets(plays, estate, self._book if plays and addresses else None)
 
     def placed(self, playbook: Playbook, estate: Estate) -> Estate:
         """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them."""
@@ -258,15 +262,15 @@ class Session:
         return ReadingRecord(self.vcenter)
 
     @cached_property
-    def _book(self) -> Book:
+    def _book(self) -> LeaseLedger:
         """The leases of addresses as vCenter keeps them, read once."""
         from vsphere_ai.app.estate.address_ip_pools import read_ip_pools
         from vsphere_ai.connect.address_ledger import read_text
 
-        terms = Terms(self.inventory.pools, int(time.time()), self.inventory.reserved)
+        terms = PoolSettings(self.inventory.pools, int(time.time()), self.inventory.reserved)
         pools = self.inventory.pools.values()
         groups = partial(groups_of, self.inventory) if any(p.affinity.vms or p.affinity.hosts for p in pools) else None
-        return Book(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self.vcenter, self.emit)), groups)
+        return LeaseLedger(read_text(self.vcenter).text, terms, tuple(read_ip_pools(self.vcenter, self.emit)), groups)
 
     @property
     def lock_mode(self) -> Mode:
@@ -275,19 +279,19 @@ class Session:
         leases = any(n.pools for each in plays for n in each.wanted.nics) or any(not each.names for each in plays)
         return "vcenter" if leases else self.settings.lock
 
-    def request(self, choose: Callable[[Estate], Depth]) -> Request:
+    def request(self, choose: Callable[[Estate], Depth]) -> CollectorRequest:
         """Return a request to read what all kinds ask for, as deeply as `choose` says."""
-        from vsphere_ai.reading.collector import Request
+        from vsphere_ai.reading.collector import CollectorRequest
 
         making = makes_vms(self.playbook)
         always = frozenset(filter(is_call, self.more_paths.get("HostSystem", ())))
-        return Request(
+        return CollectorRequest(
             paths=requirements.wanted_paths(self.more_paths, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
             probes=requirements.probes(),
             queries=requirements.queries(),
-            worth=lambda host, call: call in always or is_worth(host, call),
+            worth=lambda host, call: call in always or should_query(host, call),
             always=always,
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.language.playbooks.play import Output, Playbook
+from vsphere_ai.language.playbooks.play import Playbook, PlaybookOutput
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds
-from vsphere_ai.sets.outputs import OutputValue, World, evaluate, named_vms
+from vsphere_ai.sets.outputs import OutputValue, OutputWorld, evaluate, named_vms
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
@@ -26,7 +26,7 @@ def planned_outputs(session: Session, playbook: Playbook, estate: Estate) -> tup
 
 
 def observed_outputs(
-    session: Session, playbook: Playbook, chosen: Sequence[Output]
+    session: Session, playbook: Playbook, chosen: Sequence[PlaybookOutput]
 ) -> tuple[tuple[OutputValue, ...], Estate]:
     """Return outputs as vCenter and the guests show them now, and the estate that was read for them."""
     from vsphere_ai.reading.collector import Depth, collect
@@ -47,6 +47,6 @@ def observed_outputs(
     return evaluate_with(kinds(), laid.estate, values)
 
 
-def _world(session: Session, playbook: Playbook, estate: Estate) -> World:
+def _world(session: Session, playbook: Playbook, estate: Estate) -> OutputWorld:
     stated = session.desired(playbook, estate).stated
-    return World(session.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))
+    return OutputWorld(session.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsphere_ai.language.yaml_files.yaml import Broken, Node, read
+from vsphere_ai.language.yaml_files.yaml import UnreadableText, YamlNode, read
 from vsphere_ai.security.files import reading
 
 MOST_BYTES = 1024 * 1024
@@ -17,13 +17,13 @@ def variable_names(path: Path) -> tuple[str, ...]:
     try:
         with reading(path) as file:
             root = read(file.read(MOST_BYTES).decode("utf-8", "ignore"), [])
-    except (OSError, ValueError, Broken):
+    except (OSError, ValueError, UnreadableText):
         return ()
     items = root.value if isinstance(root.value, list) else []
     return tuple(name for item in items for name in _declared(item))
 
 
-def _declared(item: Node) -> tuple[str, ...]:
+def _declared(item: YamlNode) -> tuple[str, ...]:
     declared = item.child("vars") if isinstance(item.value, dict) else None
     if declared is None or not isinstance(declared.value, dict) or {"hosts", "vms", "datacenters"} & item.value.keys():
         return ()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.planning.scheduling.expected_time import StepTimes
 
 
-StepEvent = outcome.Event
+StepEvent = outcome.RunEvent
 """A step of a run started, made progress or ended; or the run as a whole waits or stops."""
 
 
@@ -46,7 +46,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OutputLine:
     """A line of what was asked for, of functions that return no more than an exit code."""
 
     text: str
@@ -136,7 +136,7 @@ class RunRecorded:
     result: RunResult
 
 
-_Said = Status | Remark | Waiting | Answer | BenchmarkRow
+_Said = Status | Remark | Waiting | OutputLine | BenchmarkRow
 _Held = SessionOpened | LockTaken | LockReleased | LockLost
 _Done = Begun | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
 Event = _Said | _Held | _Done

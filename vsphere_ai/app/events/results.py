@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from vsphere_ai.model.state import Target
     from vsphere_ai.model.variables import VariableValue
     from vsphere_ai.model.world import World
-    from vsphere_ai.planning.outcome import Run
+    from vsphere_ai.planning.outcome import RunOutcome
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.planning.scheduling.expected_time import Estimate
     from vsphere_ai.sets.outputs import OutputValue
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class VCenterContext:
     """The vCenter of a plan, and its expected time; None without steps."""
 
     world: World
@@ -38,7 +38,7 @@ class Proposal:
 
     plan: Plan
     digest: str
-    around: Surroundings
+    around: VCenterContext
     confirmed: bool = False
     excluded: Collection[Target] = ()
     open_runs: Sequence[str] = ()
@@ -75,7 +75,7 @@ class RunResult:
     plan: Plan
     exit_code: int
     record: str = ""
-    run: Run | None = None
+    run: RunOutcome | None = None
     gone: tuple[Target, ...] = ()
     open_runs: tuple[str, ...] = ()
 

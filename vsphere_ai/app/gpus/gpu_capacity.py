@@ -25,7 +25,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.capacity import NO_SPARE
-from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
 from vsphere_ai.planning.moves.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere, with_admission
 from vsphere_ai.planning.observing import observe, readable
@@ -57,7 +57,7 @@ class CapacityResult:
 
     about: About
     hosts: Uses
-    verdict: Verdict | None
+    verdict: FitVerdict | None
 
     @property
     def exit_code(self) -> int:
@@ -71,7 +71,7 @@ def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
     with open_session(request.estate, playbook, emit) as session:
         plan, estate = _planned(session, playbook) if playbook else (None, _read(session))
 
-        def answered(estate: Estate) -> tuple[Uses, Verdict | None]:
+        def answered(estate: Estate) -> tuple[Uses, FitVerdict | None]:
             return _answer(session, estate, playbook, plan, request.spare_hosts)
 
         (hosts, verdict), estate = evaluate(estate, answered)
@@ -119,7 +119,7 @@ def _depth(estate: Estate, hosts: Iterable[Target], *asked: frozenset[str]) -> D
 
 def _answer(
     session: Session, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
-) -> tuple[Uses, Verdict | None]:
+) -> tuple[Uses, FitVerdict | None]:
     """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
     problems: tuple[Problem, ...] = ()
     asked = 0
@@ -189,7 +189,7 @@ def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator
         yield GpuUse(slot, tuple(running))
 
 
-def _verdict(situation: Situation, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
+def _verdict(situation: Situation, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> FitVerdict:
     """Ask for the VMs' own hosts first, where they power on; then for hosts of their clusters that take them."""
     estate = situation.view.estate
     question = question_of(situation.view, wanted, hosts)
@@ -201,4 +201,4 @@ def _verdict(situation: Situation, hosts: Iterable[Target], wanted: frozenset[st
         narrowed = elsewhere.narrowed(question)
         answer = solve(narrowed.farm, narrowed.demands, spare_hosts=spare_hosts)
         answer = with_admission(answer, narrowed, elsewhere, spare_hosts)
-    return Verdict(answer, at_home, question.targets, homes, spare_hosts)
+    return FitVerdict(answer, at_home, question.targets, homes, spare_hosts)

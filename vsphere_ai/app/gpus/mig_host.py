@@ -11,7 +11,7 @@ from vsphere_ai.app.events import Emit
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import moves
-from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.layout import LayoutItem
 from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase, transition
 from vsphere_ai.gpu.mig.search import Instance, Transition
 from vsphere_ai.gpu.parted_choice import subsystem_of
@@ -22,7 +22,7 @@ from vsphere_ai.model.names.pci_address import normal_pci
 
 
 @dataclass(frozen=True)
-class Gpu:
+class MigGpu:
     """A GPU with MIG as its host shows it: nvidia-smi's number, its place, model, and the mode it is in now."""
 
     index: int
@@ -39,7 +39,7 @@ class Gpu:
     """What nvidia-smi prints of a GPU in trouble: its modes are unknown."""
 
 
-def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
+def gpus_of(estate: Estate, facts: Facts) -> tuple[MigGpu, ...]:
     """Return the GPUs with MIG of a host that was read; raises when nvidia-smi could not be asked or understood."""
     failure = next((o for o in facts.probes.values() if isinstance(o, ProbeFailure)), None)
     if failure is not None:
@@ -55,7 +55,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
         if listed.board is None or not listed.board.mig_capable or status is None or status.index is None:
             continue
         found.append(
-            Gpu(
+            MigGpu(
                 status.index,
                 pci,
                 devices[pci]["deviceId"] & 0xFFFF,
@@ -72,7 +72,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     return tuple(sorted(found, key=lambda g: g.index))
 
 
-def read_host(request: EstateRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
+def read_host(request: EstateRequest, emit: Emit) -> tuple[tuple[MigGpu, ...], Mapping[tuple[str, int], list[int]]]:
     """Return the GPUs of the one host that the limit names, and the compute instances per (PCI address, instance)."""
     with open_session(request, None, emit) as session:
         estate = read_everything(session)
@@ -83,7 +83,7 @@ def read_host(request: EstateRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mapp
     return gpus_of(estate, facts), live.readable(facts).compute
 
 
-def cases(items: tuple[Item, ...], gpu: str, request: EstateRequest, emit: Emit) -> dict[str, LayoutCase]:
+def cases(items: tuple[LayoutItem, ...], gpu: str, request: EstateRequest, emit: Emit) -> dict[str, LayoutCase]:
     """Return the way to a layout per GPU of the host that the limit names, or of the GPU with a PCI address."""
     gpus, compute = read_host(request, emit)
     chosen = [g for g in gpus if not gpu or g.pci == _pci(gpu)]
@@ -103,7 +103,7 @@ def cases(items: tuple[Item, ...], gpu: str, request: EstateRequest, emit: Emit)
     return found
 
 
-def _answer(gpu: Gpu, items: tuple[Item, ...]) -> Transition | Impossible:
+def _answer(gpu: MigGpu, items: tuple[LayoutItem, ...]) -> Transition | Impossible:
     if gpu.fault:
         return Impossible((f"nvidia-smi reports of this GPU: {gpu.fault}",), ())
     return transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)

@@ -13,7 +13,7 @@ from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import layout as layouts
 from vsphere_ai.gpu.mig import moves, search
 from vsphere_ai.gpu.mig.advice import Layout, pool
-from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.layout import LayoutItem
 from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase, transition
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.mig.standing import standing
@@ -38,7 +38,7 @@ class LayoutRequest:
 
 
 @dataclass(frozen=True)
-class Explained:
+class LayoutExplained:
     """A layout on a board, and whether it can be reached; `pooled` are layouts on several GPUs that hold it."""
 
     case: LayoutCase
@@ -46,7 +46,7 @@ class Explained:
     notes: tuple[str, ...]
 
 
-def explain(request: LayoutRequest) -> Explained:
+def explain(request: LayoutRequest) -> LayoutExplained:
     """Check whether a layout fits on one GPU, or can be reached from what is present there."""
     board, driver, notes = _board_of(request)
     items = tuple(layouts.parse(request.layout))
@@ -55,7 +55,7 @@ def explain(request: LayoutRequest) -> Explained:
     pooled: tuple[Layout, ...] = ()
     if not present and isinstance(answer, Impossible):
         pooled = tuple(pool(board, items, driver_major=driver) or ())
-    return Explained(LayoutCase(board, present, items, answer), pooled, notes)
+    return LayoutExplained(LayoutCase(board, present, items, answer), pooled, notes)
 
 
 def plan_layout(request: LayoutRequest) -> LayoutCase:
@@ -70,7 +70,7 @@ def plan_layout(request: LayoutRequest) -> LayoutCase:
     return LayoutCase(board, present, items, answer, commands)
 
 
-def items_of(layout: str) -> tuple[Item, ...]:
+def items_of(layout: str) -> tuple[LayoutItem, ...]:
     """Return the items of a layout; none of an empty one."""
     wanted = layout.strip()
     return () if wanted in EMPTY_LAYOUT else tuple(layouts.parse(wanted))

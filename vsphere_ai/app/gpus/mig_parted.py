@@ -10,21 +10,21 @@ from pathlib import Path
 
 from vsphere_ai.app.estate.session import EstateRequest
 from vsphere_ai.app.events import Emit
-from vsphere_ai.app.gpus.mig_host import Gpu, read_host
+from vsphere_ai.app.gpus.mig_host import MigGpu, read_host
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import parted
-from vsphere_ai.gpu.mig.layout import Item
-from vsphere_ai.gpu.mig.parted import Configs, Entry
+from vsphere_ai.gpu.mig.layout import LayoutItem
+from vsphere_ai.gpu.mig.parted import Configs, PartedEntry
 from vsphere_ai.gpu.mig.placement import Impossible, transition
-from vsphere_ai.language.yaml_files.document import Faults
+from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.language.yaml_files.embedded import load_holding
 from vsphere_ai.model.plain import PlainObject
 
 
 @dataclass(frozen=True)
-class Checked:
+class PartedFit:
     """A configuration on one board: what it wants there, and why it does not fit (empty when it does).
 
     `entry` is None when the configuration does not speak of the GPU; `pci` is empty when no host was read.
@@ -32,21 +32,21 @@ class Checked:
 
     config: str
     board: Board
-    entry: Entry | None
+    entry: PartedEntry | None
     reasons: tuple[str, ...]
     layout: tuple[str, ...] = ()
     pci: str = ""
     host: str = ""
 
 
-def checked_on_board(file: Path, config: str, board_key: str) -> tuple[Checked, ...]:
+def checked_on_board(file: Path, config: str, board_key: str) -> tuple[PartedFit, ...]:
     """Read a file and check one of its configurations, or all, against a board."""
     board = catalog.board(board_key)
     configs = _chosen(_read(file, config), config)
     return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
 
 
-def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit) -> tuple[Checked, ...]:
+def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit) -> tuple[PartedFit, ...]:
     """Read a file and check one of its configurations, or all, against the GPUs of the host in the limit."""
     configs = _chosen(_read(file, config), config)
     gpus, _ = read_host(request, emit)
@@ -57,11 +57,11 @@ def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit)
     )
 
 
-def _entry(entries: Sequence[Entry], gpu: Gpu) -> Entry | None:
+def _entry(entries: Sequence[PartedEntry], gpu: MigGpu) -> PartedEntry | None:
     return parted.entry_for(entries, gpu.index, (gpu.device_id,), gpu.subsystem)
 
 
-def _on_board(name: str, entries: Sequence[Entry], board: Board) -> Iterator[Checked]:
+def _on_board(name: str, entries: Sequence[PartedEntry], board: Board) -> Iterator[PartedFit]:
     """Which GPU has which number is known on a host only, so every entry that may be about the board is checked."""
     about = [e for e in entries if e.is_about(None, board.device_ids) and not _skipped(e, board)]
     if not about:
@@ -70,7 +70,7 @@ def _on_board(name: str, entries: Sequence[Entry], board: Board) -> Iterator[Che
         yield _check(name, board, entry)
 
 
-def _skipped(entry: Entry, board: Board) -> bool:
+def _skipped(entry: PartedEntry, board: Board) -> bool:
     """Return whether mig-parted does not change such a GPU: ``devices: all`` means those that have MIG."""
     return entry.devices is None and not board.mig_capable
 
@@ -81,7 +81,7 @@ def written(request: EstateRequest, emit: Emit) -> str:
     if not gpus:
         raise UsageError(f"{request.limit} has no GPU with MIG", "name a host with GPUs such as A100, A30 or H100")
     states = {
-        g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ())
+        g.index: PartedEntry(g.enabled, tuple(LayoutItem(i.profile_name) for i in g.present) if g.enabled else ())
         for g in gpus
         if not g.fault
     }
@@ -89,7 +89,7 @@ def written(request: EstateRequest, emit: Emit) -> str:
     return parted.write({name: parted.together(states)})
 
 
-def document(found: Sequence[Checked]) -> list[PlainObject]:
+def document(found: Sequence[PartedFit]) -> list[PlainObject]:
     """Return what was found as plain values."""
     return [
         {
@@ -106,7 +106,7 @@ def document(found: Sequence[Checked]) -> list[PlainObject]:
     ]
 
 
-def lines(found: Sequence[Checked]) -> list[str]:
+def lines(found: Sequence[PartedFit]) -> list[str]:
     """Return a play per configuration, as comments and YAML; the comments say what does not fit."""
     text: list[str] = []
     for name in dict.fromkeys(each.config for each in found):
@@ -122,7 +122,7 @@ def lines(found: Sequence[Checked]) -> list[str]:
     return text
 
 
-def _play(own: Sequence[Checked]) -> Iterator[str]:
+def _play(own: Sequence[PartedFit]) -> Iterator[str]:
     """Without a host only what is meant for all GPUs can be said: a playbook names single ones by PCI address."""
     if own and own[0].pci:
         yield f"- hosts: {own[0].host}"
@@ -142,29 +142,31 @@ def _play(own: Sequence[Checked]) -> Iterator[str]:
         yield f"  mig: {_mig(everywhere[-1])}"
 
 
-def _mig(each: Checked) -> str:
+def _mig(each: PartedFit) -> str:
     if each.entry is None or not each.entry.enabled:
         return "{mode: disabled}"
     return f"{{mode: enabled, layout: [{', '.join(json.dumps(i) for i in each.layout)}]}}"
 
 
-def _check(name: str, board: Board, entry: Entry | None, *, gpu: Gpu | None = None, host: str = "") -> Checked:
+def _check(
+    name: str, board: Board, entry: PartedEntry | None, *, gpu: MigGpu | None = None, host: str = ""
+) -> PartedFit:
     pci, driver = (gpu.pci, gpu.driver_major) if gpu else ("", None)
     if gpu and gpu.fault and entry is not None:
-        return Checked(name, board, entry, (f"nvidia-smi reports of this GPU: {gpu.fault}",), (), pci, host)
+        return PartedFit(name, board, entry, (f"nvidia-smi reports of this GPU: {gpu.fault}",), (), pci, host)
     if entry is None or not entry.wanted:
         no_mig = entry is not None and entry.enabled and not board.mig_capable
-        return Checked(name, board, entry, (f"{board.title} has no MIG",) if no_mig else (), (), pci, host)
+        return PartedFit(name, board, entry, (f"{board.title} has no MIG",) if no_mig else (), (), pci, host)
     answer = transition(board, gpu.present if gpu else (), entry.wanted, driver_major=driver)
     if isinstance(answer, Impossible):
-        return Checked(name, board, entry, answer.reasons, (), pci, host)
+        return PartedFit(name, board, entry, answer.reasons, (), pci, host)
     layout = tuple(f"{i.profile_name}:{i.start}" for i in sorted((*answer.keep, *answer.create), key=lambda i: i.start))
-    return Checked(name, board, entry, (), layout, pci, host)
+    return PartedFit(name, board, entry, (), layout, pci, host)
 
 
 def _read(file: Path, config: str) -> Configs:
     """Return the configurations of a file; when one is chosen, what is wrong with the others does not matter."""
-    faults = Faults()
+    faults = FaultCollector()
     document = load_holding(file, parted.CONFIGS, faults)
 
     def refuse(path: parted.Path, message: str, help: str = "") -> None:

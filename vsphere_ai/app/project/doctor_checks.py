@@ -33,9 +33,9 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
-from vsphere_ai.planning.privileges import lacking
-from vsphere_ai.reading.collector import Depth, Request, collect, left_running
-from vsphere_ai.reading.host_calls import is_worth, may_accelerate
+from vsphere_ai.planning.privileges import missing_privileges
+from vsphere_ai.reading.collector import CollectorRequest, Depth, collect, left_running
+from vsphere_ai.reading.host_calls import may_accelerate, should_query
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.file_ownership import gap
 
@@ -102,10 +102,10 @@ def _cluster(cluster: Facts, verdict: Verdict, message: str, remedy: str = "") -
 def read(session: Session) -> Estate:
     """Read what is looked at of hosts and clusters; no host is logged in to."""
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
-    request = Request(
+    request = CollectorRequest(
         paths={"HostSystem": (*paths, *NETWORK), "ClusterComputeResource": ("name", "parent", "configurationEx")},
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
-        worth=is_worth,
+        worth=should_query,
         parallel=session.options.parallel,
         progress=session.progress,
     )
@@ -270,12 +270,12 @@ def tags(session: Session) -> Finding:
     inventory = session.inventory
     groups = [*inventory.hosts.values(), *inventory.vms.values()]
     needed = [f"'{group.name}'" for group in groups if "tag=" in group.selector.text]
-    lacking: Verdict = "fail" if needed else "warn"
+    missing_privileges: Verdict = "fail" if needed else "warn"
     of = f"group {', '.join(needed)} of the inventory" if needed else "a selector"
     try:
         count = session.vcenter.tag_categories()
     except VsphereAiError as error:
-        return _area("tags", lacking, f"{error.message}; {of} by tag has an error", error.remedy)
+        return _area("tags", missing_privileges, f"{error.message}; {of} by tag has an error", error.remedy)
     if count:
         return _area(
             "tags", "pass", f"vSphere tags can be read, of {count} {'category' if count == 1 else 'categories'}"
@@ -296,7 +296,7 @@ def out_of_service(session: Session, estate: Estate) -> Iterator[Finding]:
     if not any(run.still or run.damage for run in runs):
         yield _area("runs", "pass", "no run has anything out of service by what vCenter keeps")
     needs = place_needs(session.vcenter, estate)
-    missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
+    missing = still_lacking(missing_privileges(needs, session.vcenter.missing_privileges), session.vcenter)
     words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
     if words:
         text = f"the account lacks {words}, with which a run writes down what it has out of service"

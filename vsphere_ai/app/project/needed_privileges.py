@@ -15,7 +15,7 @@ from vsphere_ai.connect.vcenter_lock import place
 from vsphere_ai.connect.wire.plain import privilege_of
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.planning.check_privileges import for_checks
-from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned
+from vsphere_ai.planning.privileges import PrivilegeNeed, for_lock, missing_privileges, needed, unplanned
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class PrivilegesResult:
     """All privileges per object, and those that the account lacks. `complete` is false when the plan has problems."""
 
     account: str
-    needs: tuple[Need, ...]
-    missing: frozenset[Need]
+    needs: tuple[PrivilegeNeed, ...]
+    missing: frozenset[PrivilegeNeed]
     complete: bool
 
     @property
@@ -55,7 +55,7 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         if session.settings.lock == "vcenter":
             needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
         needs = tuple({(n.ref, n.privilege): n for n in reversed(needs)}.values())
-        missing = still_lacking(lacking(needs, session.vcenter.missing_privileges), session.vcenter)
+        missing = still_lacking(missing_privileges(needs, session.vcenter.missing_privileges), session.vcenter)
         return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
 
 

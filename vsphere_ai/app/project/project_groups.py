@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.language.inventories.inventory import Group, Inventory
+from vsphere_ai.language.inventories.inventory import Inventory, InventoryGroup
 from vsphere_ai.language.inventories.selection import select
-from vsphere_ai.language.inventories.selectors import HostGroup, VmGroup
+from vsphere_ai.language.inventories.selectors import HostGroup, VmSelector
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.names.name_ranges import fold, is_hostile
 from vsphere_ai.model.records.project import ProjectGroup
@@ -60,8 +60,8 @@ def _group(
     kind: TargetKind, name: str, conditions: Conditions, estate: Estate, inventory: Inventory
 ) -> ProjectGroup | None:
     """Return a group with what it means; None where these conditions mean nothing, or several things."""
-    selector = (HostGroup if kind == "host" else VmGroup).model_validate(conditions)
-    groups: Mapping[str, Group] = {"group": Group("group", selector, Mark(""))}
+    selector = (HostGroup if kind == "host" else VmSelector).model_validate(conditions)
+    groups: Mapping[str, InventoryGroup] = {"group": InventoryGroup("group", selector, Mark(""))}
     trial = replace(inventory, hosts=groups) if kind == "host" else replace(inventory, vms=groups)
     try:
         targets = frozenset(select("group", kind, trial, estate, mark=Mark("")))

@@ -35,7 +35,7 @@ FOLDER = "schemas"
 """Folder of a project with its schemas."""
 
 
-class Written(NamedTuple):
+class WrittenSchema(NamedTuple):
     """A file with a schema, and whether it was there already, the same."""
 
     path: Path
@@ -61,13 +61,13 @@ def schema_near(name: str, folder: Path) -> str:
     return next((path.as_posix() for path in near if (folder / path).is_file()), "")
 
 
-def write_schema(name: str, path: Path) -> Written:
+def write_schema(name: str, path: Path) -> WrittenSchema:
     """Write a schema to a file. `UsageError` where another file than a schema of the same name is there."""
     text = schema(name)
     try:
         present = read_text(path, SMALL) if os.path.lexists(path) else None
         if present == text:
-            return Written(path, unchanged=True)
+            return WrittenSchema(path, unchanged=True)
         if present is not None and _title(present) != _title(text):
             raise UsageError(
                 f"{path} is there, and is no schema of {SCHEMAS[name]}",
@@ -78,7 +78,7 @@ def write_schema(name: str, path: Path) -> Written:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise UsageError(f"{path} cannot be written: {reason}", "choose another file", rule="usage.schema") from error
-    return Written(path, unchanged=False)
+    return WrittenSchema(path, unchanged=False)
 
 
 def _title(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography import x509
 
 from vsphere_ai.app.estate.session import EstateRequest, endpoint_of, open_session
-from vsphere_ai.app.events import Answer, Emit, ignore
+from vsphere_ai.app.events import Emit, OutputLine, ignore
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.secure_shell.ssh import fetch_host_key
@@ -67,12 +67,12 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
     der = tls.fetch_certificate(endpoint, TIMEOUT)
     seen = tls.digest(der)
     for line in certificate_lines(chosen, endpoint, der):
-        emit(Answer(line))
+        emit(OutputLine(line))
     require_fingerprint(endpoint, seen, request.fingerprint)
     distrusted = tls.distrust(endpoint, TIMEOUT)
-    emit(Answer(f"  so far       {so_far(chosen, distrusted, seen)}"))
+    emit(OutputLine(f"  so far       {so_far(chosen, distrusted, seen)}"))
     if distrusted is None and not request.write:
-        emit(Answer("Nothing to do."))
+        emit(OutputLine("Nothing to do."))
         return 0
     if not request.confirm("Trust this certificate?"):
         return 1
@@ -125,15 +125,15 @@ def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool
     if write:
         path = loaded.base / "trusted" / f"{chosen.name}.pem"
         keep_certificate(path, der)
-        emit(Answer(f"Written to {path}."))
+        emit(OutputLine(f"Written to {path}."))
         if chosen.tls.ca_file and Path(chosen.tls.ca_file).absolute() == path.absolute():
             return
         line = f"tls: {{ca_file: trusted/{chosen.name}.pem}}"
-    emit(Answer(f"Put this line below {chosen.name}: in {loaded.path}\n    {line}"))
+    emit(OutputLine(f"Put this line below {chosen.name}: in {loaded.path}\n    {line}"))
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownKey:
     """What a host showed, and how it compares: `verdict` is known, new, changed, revoked, or absent with an `error`.
 
     `vouched`: vCenter shows the same key, and it needs no confirmation.
@@ -161,11 +161,11 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
     names = _named(loaded, request.pattern) or _looked_up(request.pattern, request.estate)
     ssh = loaded.ssh
 
-    def look(name: str) -> Shown:
+    def look(name: str) -> ShownKey:
         try:
             address, port = ssh.endpoint(name)
         except ValueError as error:
-            return Shown(name, name, "absent", error=UsageError(*str(error).split("\n", 1), rule="usage"))
+            return ShownKey(name, name, "absent", error=UsageError(*str(error).split("\n", 1), rule="usage"))
         return shown_by(known, name, address, port)
 
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -174,11 +174,11 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
 
 
 def keep_shown(
-    path: Path, shown: Sequence[Shown], confirm: Callable[[str], bool], fingerprints: Sequence[str], emit: Emit
+    path: Path, shown: Sequence[ShownKey], confirm: Callable[[str], bool], fingerprints: Sequence[str], emit: Emit
 ) -> int:
     """Report keys, and add those that are new to a known_hosts file once that is confirmed; return the exit code."""
     for each in shown:
-        emit(Answer(_line(each)))
+        emit(OutputLine(_line(each)))
     codes = [e.error.exit_code if e.error else 4 for e in shown if e.verdict in ("absent", "revoked")]
     _all_given([e for e in shown if e.key is not None], {_plain(f) for f in fingerprints})
     wanted = [e for e in shown if e.verdict in ("new", "changed")]
@@ -189,7 +189,7 @@ def keep_shown(
             return most_serious(codes)
     for each in wanted:
         keep_host_key(path, each.known_as, each.key)
-    emit(Answer(f"{len(wanted)} of {len(shown)} stored in {path}." if wanted else "Nothing was stored."))
+    emit(OutputLine(f"{len(wanted)} of {len(shown)} stored in {path}." if wanted else "Nothing was stored."))
     return most_serious([*codes, 0])
 
 
@@ -226,12 +226,12 @@ def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
     return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
 
 
-def shown_by(known: HostKeys, name: str, address: str, port: int) -> Shown:
+def shown_by(known: HostKeys, name: str, address: str, port: int) -> ShownKey:
     """Return what an SSH server shows, and how that compares with what is known of it."""
     try:
         key = fetch_host_key(address, port, known=known, host=name)
     except VsphereAiError as error:
-        return Shown(name, name, "absent", error=error)
+        return ShownKey(name, name, "absent", error=error)
     before = known.known(name, address, port)
     if known.is_revoked(key):
         verdict = "revoked"
@@ -239,10 +239,10 @@ def shown_by(known: HostKeys, name: str, address: str, port: int) -> Shown:
         verdict = "known"
     else:
         verdict = "changed" if before else "new"
-    return Shown(name, name_of(address, port), verdict, key, next(iter(before.values()), None))
+    return ShownKey(name, name_of(address, port), verdict, key, next(iter(before.values()), None))
 
 
-def _line(shown: Shown) -> str:
+def _line(shown: ShownKey) -> str:
     if shown.error is not None:
         return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"
     words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
@@ -255,7 +255,7 @@ def _plain(text: str) -> str:
     return text.strip().removeprefix("SHA256:").rstrip("=")
 
 
-def _all_given(shown: Sequence[Shown], given: set[str]) -> None:
+def _all_given(shown: Sequence[ShownKey], given: set[str]) -> None:
     others = [s.host for s in shown if given and _plain(fingerprint(s.key)) not in given]
     if others:
         raise Denied(f"the key of {', '.join(others)} is none of the given fingerprints", "nothing was stored")

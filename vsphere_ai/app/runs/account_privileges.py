@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.text import safe
-from vsphere_ai.planning.privileges import Need, lacking, needed
+from vsphere_ai.planning.privileges import PrivilegeNeed, missing_privileges, needed
 from vsphere_ai.planning.record_privileges import DEFINING, for_record
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
     return replace(plan, problems=(*plan.problems, *found)) if found else plan
 
 
-def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
+def _problems(account: str, missing: Sequence[PrivilegeNeed]) -> Iterator[Problem]:
     kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
     for ref, own in grouped(missing, lambda need: need.ref).items():
         target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
@@ -56,7 +56,7 @@ def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:
         raise Denied("\n".join((lacks, *lines, *more)), ROLE)
 
 
-def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
+def _missing(session: Session, plan: Plan, estate: Estate) -> list[PrivilegeNeed]:
     """Return what the account lacks.
 
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
@@ -71,21 +71,21 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     at, known, lacks = session.lacking
     if needs and (needs != known or time.monotonic() - at > LASTS):
         try:
-            lacks = sorted(still_lacking(lacking(needs, _ask(session, needs)), session.vcenter))
+            lacks = sorted(still_lacking(missing_privileges(needs, _ask(session, needs)), session.vcenter))
         except StepFailed:
             return []
         session.lacking = (time.monotonic(), needs, lacks)
     return lacks if needs else []
 
 
-def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[Need, ...]:
+def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[PrivilegeNeed, ...]:
     """Return what writing down takes what a plan puts out of service; nothing where it puts nothing out."""
     from vsphere_ai.execution.openings import puts_out
 
     return place_needs(vcenter, estate) if puts_out(plan) else ()
 
 
-def place_needs(vcenter: VCenter, estate: Estate) -> tuple[Need, ...]:
+def place_needs(vcenter: VCenter, estate: Estate) -> tuple[PrivilegeNeed, ...]:
     """Return what writing down takes what is out of service, on the folder where that is in this estate."""
     from vsphere_ai.connect.out_records import home_among
     from vsphere_ai.connect.vcenter_lock import HOME, root_of
@@ -96,7 +96,7 @@ def place_needs(vcenter: VCenter, estate: Estate) -> tuple[Need, ...]:
     return for_record((HOME, home) if home else ("the root folder", root), root, privilege_of)
 
 
-def still_lacking(lacks: Collection[Need], vcenter: VCenter) -> frozenset[Need]:
+def still_lacking(lacks: Collection[PrivilegeNeed], vcenter: VCenter) -> frozenset[PrivilegeNeed]:
     """Leave out the privilege to define the custom attribute of records where that is defined already."""
     from vsphere_ai.connect.out_records import is_defined
 
@@ -104,7 +104,7 @@ def still_lacking(lacks: Collection[Need], vcenter: VCenter) -> frozenset[Need]:
     return frozenset(lacks) - (defining if defining and is_defined(vcenter) else frozenset())
 
 
-def _ask(session: Session, needs: Sequence[Need]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
+def _ask(session: Session, needs: Sequence[PrivilegeNeed]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
     """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
     refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
     many = len(refs) * len(privileges) > MOST_ASKED

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.addresses.external import keys_dropped, leased_in, released_in, request_document
 from vsphere_ai.addresses.leasing import wanted_keys
-from vsphere_ai.addresses.request import Terms
-from vsphere_ai.connect.address_program import Program, ask
+from vsphere_ai.addresses.request import PoolSettings
+from vsphere_ai.connect.address_program import ProgramCall, ask
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.security.credentials import fetch
 
 if TYPE_CHECKING:
-    from vsphere_ai.addresses.holding import Ledger
+    from vsphere_ai.addresses.holding import AddressLedger
     from vsphere_ai.addresses.pool import Backend
     from vsphere_ai.addresses.request import SetRequest
-    from vsphere_ai.app.estate.address_reading import Recorded
+    from vsphere_ai.app.estate.address_reading import RecordedLeases
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.model.names.networks import Range
+    from vsphere_ai.model.names.networks import AddressRange
 
 _CORRECT = "correct the program; it is asked the same again when the plan is applied again"
 
 
-def with_answers_of_programs(session: Session, found: Recorded, requests: Sequence[SetRequest]) -> Terms:
+def with_answers_of_programs(session: Session, found: RecordedLeases, requests: Sequence[SetRequest]) -> PoolSettings:
     """Return the terms with what programs give for VMs that hold nothing of their pools yet.
 
     `StepFailed` for an answer that cannot be used, `OutcomeUnknown` when a program does not end in time: what it has
     given it gives again for the same keys.
     """
-    answers: dict[str, Range] = {}
+    answers: dict[str, AddressRange] = {}
     for name, keys in wanted_keys(found.ledger, found.terms, requests).items():
         pool = found.terms.pools[name]
         if pool.backend is not None:
@@ -42,10 +42,10 @@ def with_answers_of_programs(session: Session, found: Recorded, requests: Sequen
     return replace(found.terms, answers=answers)
 
 
-def release_at_programs(session: Session, before: Ledger, after: Ledger) -> None:
+def release_at_programs(session: Session, before: AddressLedger, after: AddressLedger) -> None:
     """Give back to programs what a ledger does not hold any more; do that before the ledger is written."""
     pools = session.inventory.pools
-    terms = Terms(pools, 0, vcenter=session.vcenter.about.instance)
+    terms = PoolSettings(pools, 0, vcenter=session.vcenter.about.instance)
     for name, keys in keys_dropped(before, after, terms).items():
         pool = pools[name]
         if pool.backend is not None:
@@ -56,10 +56,10 @@ def release_at_programs(session: Session, before: Ledger, after: Ledger) -> None
                 raise _unusable(name, "release", error) from None
 
 
-def _program(session: Session, backend: Backend, name: str) -> Program:
+def _program(session: Session, backend: Backend, name: str) -> ProgramCall:
     base = session.inventory.base
     env = {k: fetch(v, base, purpose=f"variable {k} of pool {name}").reveal() for k, v in backend.env.items()}
-    return Program(backend.exec, base, env, backend.timeout)
+    return ProgramCall(backend.exec, base, env, backend.timeout)
 
 
 def _unusable(name: str, what: str, error: ValueError) -> StepFailed:

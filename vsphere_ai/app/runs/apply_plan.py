@@ -12,14 +12,14 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.estate.session_outputs import planned_outputs
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.events.results import Proposal, RunResult
-from vsphere_ai.app.runs.approval import Confirm, Numbers, approve, no_confirmation
+from vsphere_ai.app.runs.approval import Confirm, ConfirmedCounts, approve, no_confirmation
 from vsphere_ai.app.runs.cleanup_from_vcenter import FromVCenterRequest, resume_from_vcenter
 from vsphere_ai.app.runs.locking import held, require_lock
 from vsphere_ai.app.runs.open_runs import announce, open_runs, pending_runs
 from vsphere_ai.app.runs.out_of_service import out_runs, sweep, unknown_here
 from vsphere_ai.app.runs.plan_playbook import checked, make_plan
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
-from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.runs.run_plan import Origin, PlannedRun, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.errors import Conflict, Storage, UsageError
 from vsphere_ai.language.playbooks.play import Playbook, from_document
@@ -145,11 +145,11 @@ def _carried_out(
     left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
     variables = session.split(playbook, estate).variables
     proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
-    if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
+    if not approve(proposal, request.confirm, emit, ConfirmedCounts(request.destroy, request.reboot)):
         return RunResult(plan, proposal.exit_code, open_runs=others)
     what = request.title or str(request.what)
     origin = Origin(what, session.locks, reports_open_runs=True, run=request.run, budget=request.budget)
-    return carry_out(session, Planned(playbook, plan, estate), origin, emit)
+    return carry_out(session, PlannedRun(playbook, plan, estate), origin, emit)
 
 
 def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:

@@ -12,7 +12,7 @@ from vsphere_ai.model.text import counted
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ConfirmedCounts:
     """Numbers of VMs that a plan destroys and of hosts that it reboots, with which it is confirmed; None: not given."""
 
     destroy: int | None = None
@@ -20,7 +20,7 @@ class Numbers:
 
 
 Confirm = Callable[[Proposal], bool]
-NONE = Numbers()
+NONE = ConfirmedCounts()
 
 
 def no_confirmation(proposal: Proposal) -> bool:
@@ -28,7 +28,7 @@ def no_confirmation(proposal: Proposal) -> bool:
     raise UsageError("no one confirms the plan", "give yes, or a function that confirms", rule="usage.no-terminal")
 
 
-def approve(proposal: Proposal, confirm: Confirm, emit: Emit, numbers: Numbers = NONE) -> bool:
+def approve(proposal: Proposal, confirm: Confirm, emit: Emit, numbers: ConfirmedCounts = NONE) -> bool:
     """Report a plan and have it confirmed; False when there is nothing to do or it was declined.
 
     A plan that destroys VMs is confirmed by their number: in `numbers`, or the answer to the question. `Refused`,

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Begun, Emit, Remark, ignore
-from vsphere_ai.app.runs.approval import Confirm, Numbers, no_confirmation
+from vsphere_ai.app.runs.approval import Confirm, ConfirmedCounts, no_confirmation
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.out_of_service import OutRun, facts_of, out_runs, require_readable, unknown_here
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
@@ -24,7 +24,7 @@ from vsphere_ai.model.records.recorded_steps import RecordedPending
 from vsphere_ai.model.records.run_record import RunDocuments, RunRecord, Scope
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.scheduling.health import Found
+from vsphere_ai.planning.scheduling.health import HostBefore
 from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.runs import journal
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Mode
 
-_FOUND: TypeAdapter[Found] = TypeAdapter(Found)
+_FOUND: TypeAdapter[HostBefore] = TypeAdapter(HostBefore)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FromVCenterRequest:
     yes: bool = False
     confirm: Confirm = no_confirmation
     lock: Mode | None = None
-    numbers: Numbers = Numbers()  # noqa: RUF009 - it is frozen
+    numbers: ConfirmedCounts = ConfirmedCounts()  # noqa: RUF009 - it is frozen
     dry_run: bool = False
 
 
@@ -160,7 +160,7 @@ def _playbook(name: str, vcenter: str, targets: list[Target]) -> Playbook:
     return Playbook(name, hashlib.sha256(name.encode()).hexdigest(), plays)
 
 
-def _found(run: OutRun) -> tuple[Found, ...]:
+def _found(run: OutRun) -> tuple[HostBefore, ...]:
     """Return what the health of the hosts is measured by, as far as it was written."""
     found = []
     for each in run.record.before if run.record else ():

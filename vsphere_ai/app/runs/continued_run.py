@@ -14,10 +14,10 @@ from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.open_runs import announce_ssh
 from vsphere_ai.app.runs.plan_playbook import plan_again
 from vsphere_ai.app.runs.quiesce import quiesce, requested_shutdowns
-from vsphere_ai.app.runs.run_plan import Planned
+from vsphere_ai.app.runs.run_plan import PlannedRun
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.vcenter_checks import with_answers
 from vsphere_ai.model.records.pending import OUT_OF_SERVICE
 from vsphere_ai.model.steps import PowerOff
@@ -61,7 +61,9 @@ def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode
         yield locks
 
 
-def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit) -> tuple[Planned, tuple[Target, ...]]:
+def plan_from(
+    session: Session, record: Journal, playbook: Playbook, emit: Emit
+) -> tuple[PlannedRun, tuple[Target, ...]]:
     """Plan from the point where a run stopped: what it began ends first, and what is pending becomes part of the plan.
 
     Targets that are no longer in the inventory are left out, and returned.
@@ -75,7 +77,7 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=starts, leave=session.leave)
     outstanding = record.pending()
     _forget_gone(context, record)
-    unreachable = quiesce(context, Executor(context), record, emit)
+    unreachable = quiesce(context, StepExecutor(context), record, emit)
     approved = Approved.model_validate(record.documents.approved)
     session.approved_hosts = {
         i.target.ref: str(c.after)
@@ -95,7 +97,7 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
     missing = gone(playbook, outstanding, estate, approved)
     for target in missing:
         emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))
-    return Planned(playbook, plan, estate), missing
+    return PlannedRun(playbook, plan, estate), missing
 
 
 def _require_free(record: Journal) -> None:

@@ -9,7 +9,7 @@ from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.out_of_service import out_runs
 from vsphere_ai.connect import vcenter_lock
-from vsphere_ai.connect.vcenter_lock import Found
+from vsphere_ai.connect.vcenter_lock import LockFound
 from vsphere_ai.errors import Locked
 from vsphere_ai.runs import locks
 from vsphere_ai.runs.locks import Note
@@ -24,7 +24,7 @@ class LockState:
 
     vcenter: str
     local: Note | None
-    advisory: Found | None
+    advisory: LockFound | None
     expired: bool
     out: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from vsphere_ai.app.runs.out_of_service import PATHS, WORDS, left_out_of_service
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.planning.resume import still_so
 from vsphere_ai.runs import history, journal
-from vsphere_ai.runs.history import Seen, look, successor, way_on
+from vsphere_ai.runs.history import RunSummary, look, successor, way_on
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.model.records.recorded_steps import RecordedPending
 
 
-def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
+def pending_runs(instance: str) -> tuple[tuple[RunSummary, str], ...]:
     """Return the runs on a vCenter, by its instance UUID, with pending cleanup that are not under way, oldest first.
 
     Each with the command line that finishes it. From the records of this machine only: vCenter is not asked.

@@ -23,7 +23,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_planned_ref, planned_ref
 from vsphere_ai.planning.document import Approved
 from vsphere_ai.planning.resume import still_so
-from vsphere_ai.planning.scheduling.health import Found
+from vsphere_ai.planning.scheduling.health import HostBefore
 from vsphere_ai.runs import journal, process_id, ssh_markers
 from vsphere_ai.runs.shared_record import SharedRecord
 
@@ -50,7 +50,7 @@ WORDS = {
     "reboot": "may be about to reboot",
     "restart": "has to restart before what was changed there counts",
 }
-_FOUND: TypeAdapter[Found] = TypeAdapter(Found)
+_FOUND: TypeAdapter[HostBefore] = TypeAdapter(HostBefore)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.estate.session_outputs import planned_outputs
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.events.results import Surroundings, exit_code_of
+from vsphere_ai.app.events.results import VCenterContext, exit_code_of
 from vsphere_ai.app.runs.account_privileges import with_privileges
 from vsphere_ai.app.runs.open_runs import announce
 from vsphere_ai.app.runs.out_of_service import out_problems
@@ -32,9 +32,9 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.planning import document
 from vsphere_ai.planning.capacity import NO_ROOM
 from vsphere_ai.planning.observing import evaluate_with
-from vsphere_ai.planning.planner import Besides, Plan, planned, reading_back
-from vsphere_ai.planning.resume import Resumed, lay_over
-from vsphere_ai.planning.scheduling.rebooted_gpus import unasked
+from vsphere_ai.planning.planner import Plan, PlanContext, planned, reading_back
+from vsphere_ai.planning.resume import Resumed, overlay_pending
+from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.files import DOCUMENT, read_text, write_output
@@ -67,7 +67,7 @@ class PlanResult:
     estate: Estate
     excluded: frozenset[Target]
     scope: Mapping[str, str]
-    around: Surroundings
+    around: VCenterContext
     outputs: tuple[OutputValue, ...] = ()
 
     @cached_property
@@ -167,9 +167,9 @@ def plan_of(session: Session, playbook: Playbook, estate: Estate) -> tuple[Plan,
 def plan_again(
     session: Session, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
 ) -> tuple[Plan, Estate, Resumed]:
-    """Read, and plan what an unfinished run has left, including what is pending. `looks`: see `resume.lay_over`."""
+    """Read, and plan what an unfinished run has left, with what is pending. `looks`: see `resume.overlay_pending`."""
     found = read_for(session, playbook)
-    resumed = lay_over(found, all_pending, looks)
+    resumed = overlay_pending(found, all_pending, looks)
     made, estate = _plan(session, playbook, resumed.estate, resumed.extra, found)
     return _with_logins(session, made, with_probes(found, estate), playbook), estate, resumed
 
@@ -182,7 +182,7 @@ def _with_logins(session: Session, plan: Plan, estate: Estate, playbook: Playboo
     probing = reading_back(session.desired(playbook, estate))
     request = session.request(lambda _: depth_for(estate, {}))
     prober = prober_of(session.vcenter, session.shells, request) if session.shells else None
-    access = ssh_checks.Access(session.inventory.ssh, prober, session.options.ssh_login, session.options.parallel)
+    access = ssh_checks.SshAccess(session.inventory.ssh, prober, session.options.ssh_login, session.options.parallel)
     return ssh_checks.with_logins(plan, estate, access, probing)
 
 
@@ -208,7 +208,7 @@ def _plan(
         request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
         estate = read_around(session.vcenter, shells, request, made, estate)
         made, estate = _made(session, playbook, estate, extra)
-    unread = unasked(made.impact, estate)
+    unread = hosts_to_probe(made.impact, estate)
     if session.shells is None or not unread or not session.options.ssh_login:
         return made, estate
     request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
@@ -222,13 +222,13 @@ def _made(
 ) -> tuple[Plan, Estate]:
     """Plan; the estate comes back without values that are not as vSphere defines them."""
 
-    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides, Estate]:
+    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], PlanContext, Estate]:
         estate = session.placed(playbook, estate)
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = managed(playbook, session.inventory, estate, vcenter=session.settings.name)
         desired = session.desired(playbook, estate)
         more = merged(extra, ledger_steps(estate, desired), rule_steps(session.set_plays(playbook), desired, estate))
-        return desired, Besides(more, out, agents), estate
+        return desired, PlanContext(more, out, agents), estate
 
     (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)

@@ -18,7 +18,7 @@ from vsphere_ai.model.steps import HostBack, Step
 from vsphere_ai.planning.document import Approved
 
 if TYPE_CHECKING:
-    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.execution.actions.executor import StepExecutor
     from vsphere_ai.model.records.pending import Pending
     from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.model.state import Target
@@ -33,7 +33,7 @@ STILL_RUNNING = 600.0
 _NO_TASK = "vCenter has no task for the reboot of run {}: the run was cut off before the request was sent"
 
 
-def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
+def quiesce(context: Context, executor: StepExecutor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
     """Wait for what vCenter, hosts and guests still do because of a run.
 
     Returns the pending actions that cannot be closed now, because a host does not answer.
@@ -77,7 +77,7 @@ def _approved(record: Journal) -> Approved:
     return Approved.model_validate(record.documents.approved)
 
 
-def _await_reboots(context: Context, executor: Executor, record: Journal, emit: Emit) -> None:
+def _await_reboots(context: Context, executor: StepExecutor, record: Journal, emit: Emit) -> None:
     """Wait for the hosts that were ordered to reboot."""
     for each in (o for o in record.ever_pending() if o.pending.kind == "reboot" and not o.closed):
         pending = each.pending
@@ -180,7 +180,7 @@ def _patience(record: Journal, host: Target) -> float:
     return float(next(waits, None) or 1800)
 
 
-def _put_back(executor: Executor, record: Journal, emit: Emit) -> None:
+def _put_back(executor: StepExecutor, record: Journal, emit: Emit) -> None:
     """Bring VMs back that the run has moved to other hosts; `StepFailed` where one stays elsewhere."""
 
     def report(step: Step, error: VsphereAiError | None) -> None:
@@ -195,7 +195,7 @@ def _put_back(executor: Executor, record: Journal, emit: Emit) -> None:
         raise StepFailed(text, f"remove what blocks it, then: vsphere-ai resume {record.id}")
 
 
-def _start_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
+def _start_again(executor: StepExecutor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
     """Start SSH again where it ran before a reboot, and services that were stopped while their settings changed.
 
     Returns what stays pending because a host does not answer; the other hosts are done all the same.

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.observing import evaluate_with
-from vsphere_ai.planning.planner import Item, again, reading_back, remaining
+from vsphere_ai.planning.planner import PlanItem, again, reading_back, remaining
 from vsphere_ai.reading.host_calls import asked_by
 from vsphere_ai.resources import kinds
 
@@ -33,7 +33,7 @@ class ReadBack:
     estate: Estate
     shared: bool = True
 
-    def left(self, target: Target, but_last: bool = False) -> tuple[Item, ...]:
+    def left(self, target: Target, but_last: bool = False) -> tuple[PlanItem, ...]:
         """Read one target again and return what is still to change there; other hosts and VMs are as planned.
 
         `Denied` where a host refuses the SSH login: its state cannot be read, and waiting does not help.

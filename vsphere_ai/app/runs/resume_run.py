@@ -10,12 +10,12 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.events.results import Proposal, RunResult, exit_code_of
 from vsphere_ai.app.runs import run_changes
-from vsphere_ai.app.runs.approval import Confirm, Numbers, approve, no_confirmation
+from vsphere_ai.app.runs.approval import Confirm, ConfirmedCounts, approve, no_confirmation
 from vsphere_ai.app.runs.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.runs.out_of_service import settle_record
 from vsphere_ai.app.runs.plan_playbook import plan_again
 from vsphere_ai.app.runs.recorded_playbooks import playbook_of
-from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.runs.run_plan import Origin, PlannedRun, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.errors import Conflict
 from vsphere_ai.planning.document import Approved, digest
@@ -77,7 +77,7 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         proposal = Proposal(
             plan, digest(plan), around, not request.dry_run and (request.yes or not asked), may_go=may_go
         )
-        if not approve(proposal, request.confirm, emit, Numbers(request.destroy, request.reboot)):
+        if not approve(proposal, request.confirm, emit, ConfirmedCounts(request.destroy, request.reboot)):
             if not plan.steps and not request.dry_run:
                 settle_record(session.vcenter, plan, record, emit)
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
@@ -85,7 +85,7 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         return carry_out(session, planned, _anew(origin, record, locks) if anew else origin, emit)
 
 
-def _planned(session: Session, record: Journal, request: ResumeRequest, emit: Emit) -> tuple[Planned, Origin]:
+def _planned(session: Session, record: Journal, request: ResumeRequest, emit: Emit) -> tuple[PlannedRun, Origin]:
     """Plan what is left of a run; only its cleanup where that is asked for, or the rest has problems."""
     among = history.look()
     playbook, kept = run_changes.to_finish(
@@ -111,7 +111,7 @@ def _anew(origin: Origin, record: Journal, locks: Hold) -> Origin:
     return replace(origin, resumes=None, locks=locks, takes_over=record)
 
 
-def _cleanup_of(session: Session, record: Journal, whole: Planned, emit: Emit) -> Planned | None:
+def _cleanup_of(session: Session, record: Journal, whole: PlannedRun, emit: Emit) -> PlannedRun | None:
     """Plan only what puts hosts and VMs back; None where a plan is refused and there is nothing to put back.
 
     Problems of what changes nothing refuse nothing. What counts only after a restart of its host stays pending.
@@ -126,7 +126,7 @@ def _cleanup_of(session: Session, record: Journal, whole: Planned, emit: Emit) -
         emit(Remark("plan.refused", f"problem: {problem.target.name}: {problem.message}"))
     if refused:
         emit(Remark("", "The rest of the run cannot be carried out now; only its cleanup is"))
-    return Planned(bare, only, estate)
+    return PlannedRun(bare, only, estate)
 
 
 def _more(plan: Plan, record: Journal, emit: Emit) -> bool:

@@ -12,11 +12,11 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.events.results import Proposal, RunResult
 from vsphere_ai.app.runs import run_changes
-from vsphere_ai.app.runs.approval import Confirm, Numbers, approve, no_confirmation
+from vsphere_ai.app.runs.approval import Confirm, ConfirmedCounts, approve, no_confirmation
 from vsphere_ai.app.runs.continued_run import estate_of, held_again, plan_from
 from vsphere_ai.app.runs.out_of_service import settle_record
 from vsphere_ai.app.runs.recorded_playbooks import playbook_of
-from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.runs.run_plan import Origin, PlannedRun, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
 from vsphere_ai.model.vm_sets import PREFIX, is_planned_ref
 from vsphere_ai.planning.document import Approved, digest
@@ -27,7 +27,7 @@ from vsphere_ai.runs import history, journal
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
-    from vsphere_ai.app.runs.run_changes import Changes
+    from vsphere_ai.app.runs.run_changes import RunChanges
     from vsphere_ai.language.playbooks.play import Playbook
     from vsphere_ai.planning.document import ItemDocument
     from vsphere_ai.planning.planner import Plan
@@ -64,7 +64,7 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
     ):
         among = history.look()
         mine, others = run_changes.own(record, among), run_changes.after(record, among)
-        back = _evacuating(run_changes.to_put_back(playbook, mine, others), request.evacuate)
+        back = _evacuating(run_changes.rollback_scope(playbook, mine, others), request.evacuate)
         planned, gone = plan_from(session, record, back, emit)
         tried = [i for i in Approved.model_validate(record.documents.approved).items if mine.tried(i.target, i.kind)]
         made = {i.target.name for i in tried if is_planned_ref(i.target.ref)}
@@ -74,13 +74,13 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
         proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes and not request.dry_run)
-        if not approve(proposal, request.confirm, emit, Numbers(reboot=request.reboot)):
+        if not approve(proposal, request.confirm, emit, ConfirmedCounts(reboot=request.reboot)):
             if not plan.steps and not request.dry_run:
                 settle_record(session.vcenter, plan, record, emit)
                 record.update(rolled_back="")  # everything is as it was before the run
             return RunResult(plan, int(bool(gone)), gone=gone)
         origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)
-        return carry_out(session, Planned(planned.playbook, plan, planned.estate), origin, emit)
+        return carry_out(session, PlannedRun(planned.playbook, plan, planned.estate), origin, emit)
 
 
 def _evacuating(playbook: Playbook, evacuate: str | None) -> Playbook:
@@ -124,7 +124,7 @@ def _report_vms(session: Session, tried: Sequence[ItemDocument], emit: Emit) -> 
         emit(Remark("rollback.stays", text))
 
 
-def _report_shared_changes(plan: Plan, mine: Changes, others: Sequence[Changes], emit: Emit) -> None:
+def _report_shared_changes(plan: Plan, mine: RunChanges, others: Sequence[RunChanges], emit: Emit) -> None:
     """Name what a rollback puts back though a later run has changed it, too."""
     for item in plan.changed():
         last = run_changes.touched(item.target, item.kind, mine.at(item.target, item.kind), others)

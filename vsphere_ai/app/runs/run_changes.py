@@ -9,7 +9,7 @@ from vsphere_ai.language.playbooks.play import Play, Playbook
 from vsphere_ai.model.records.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal
-from vsphere_ai.runs.history import Seen
+from vsphere_ai.runs.history import RunSummary
 from vsphere_ai.runs.journal import Journal
 
 CHANGED = ("done", "begun", "unknown")
@@ -17,7 +17,7 @@ CHANGED = ("done", "begun", "unknown")
 
 
 @dataclass(frozen=True)
-class Changes:
+class RunChanges:
     """The changes that the steps of a run were about, from its journal."""
 
     run: str
@@ -35,17 +35,17 @@ class Changes:
         return bool(self.at(target, kind, (*CHANGED, "failed")))
 
 
-def own(record: Journal, among: Sequence[Seen]) -> Changes:
+def own(record: Journal, among: Sequence[RunSummary]) -> RunChanges:
     """Return what a run has changed, and those that went on with it in its stead (`resume --reboot-again`)."""
     steps = _steps(record)
     for run in _went_on(record.id, among):
         other = journal.open_run(run)
         steps = (*steps, *_steps(other))
         other.close()
-    return Changes(record.id, record.run.what, record.run.started, steps)
+    return RunChanges(record.id, record.run.what, record.run.started, steps)
 
 
-def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
+def after(record: Journal, among: Sequence[RunSummary]) -> tuple[RunChanges, ...]:
     """Return what other runs on the same vCenter changed since a run began, the oldest run first.
 
     A run that was rolled back is left out, and so are its rollback and the rollbacks of the run itself: after both,
@@ -61,18 +61,18 @@ def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
         if seen.rolled_back or seen.rolls_back in mine | since:
             continue
         other = journal.open_run(seen.run)
-        found.append(Changes(seen.run, other.run.what, other.run.started, _steps(other)))
+        found.append(RunChanges(seen.run, other.run.what, other.run.started, _steps(other)))
         other.close()
     return tuple(found)
 
 
-def touched(target: Target, kind: str, since: str, others: Sequence[Changes]) -> Changes | None:
+def touched(target: Target, kind: str, since: str, others: Sequence[RunChanges]) -> RunChanges | None:
     """Return the last of these runs that changed a kind of a target after a moment (UTC, ISO)."""
     later = [o for o in others if o.at(target, kind) > since]
     return max(later, key=lambda o: o.at(target, kind), default=None)
 
 
-def to_put_back(playbook: Playbook, mine: Changes, others: Sequence[Changes]) -> Playbook:
+def rollback_scope(playbook: Playbook, mine: RunChanges, others: Sequence[RunChanges]) -> Playbook:
     """Return of a playbook of how things were what a run has changed itself.
 
     What was refused to it, and changed by a later run, is that one's.
@@ -85,7 +85,7 @@ def to_put_back(playbook: Playbook, mine: Changes, others: Sequence[Changes]) ->
     return narrowed(playbook, keeps)
 
 
-def to_finish(playbook: Playbook, mine: Changes, others: Sequence[Changes]) -> tuple[Playbook, tuple[str, ...]]:
+def to_finish(playbook: Playbook, mine: RunChanges, others: Sequence[RunChanges]) -> tuple[Playbook, tuple[str, ...]]:
     """Return of an approved playbook what no later run has changed, and in words what is left out of it."""
     left: dict[str, None] = {}
 
@@ -116,7 +116,7 @@ def _narrowed(play: Play, keeps: Callable[[Target, str], bool]) -> Iterator[Play
         yield replace(play, states=states, targets=tuple(targets))
 
 
-def _went_on(run: str, among: Sequence[Seen]) -> tuple[str, ...]:
+def _went_on(run: str, among: Sequence[RunSummary]) -> tuple[str, ...]:
     own = [s.run for s in among if s.takes_over == run and not s.rolls_back]
     return tuple(each for one in own for each in (one, *_went_on(one, among)))
 

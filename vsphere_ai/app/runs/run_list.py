@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Locked, Storage
 from vsphere_ai.runs import history, journal
-from vsphere_ai.runs.history import Seen
+from vsphere_ai.runs.history import RunSummary
 from vsphere_ai.runs.journal import Journal
 from vsphere_ai.runs.journal_files import is_named, stamps
 from vsphere_ai.runs.locks import forget_run, hold_run
@@ -28,7 +28,7 @@ class RunList:
     """The records of this machine, how each stands among the others, and what cannot be read."""
 
     records: tuple[Journal, ...]
-    among: tuple[Seen, ...]
+    among: tuple[RunSummary, ...]
     unreadable: tuple[Storage, ...]
 
 

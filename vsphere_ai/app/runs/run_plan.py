@@ -21,7 +21,7 @@ from vsphere_ai.app.runs.recorded_playbooks import before, pinned
 from vsphere_ai.app.runs.surroundings import surroundings, times_of, world_of
 from vsphere_ai.errors import Storage
 from vsphere_ai.execution.actions.context import Context, Say
-from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.run_budget import RunBudget
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.gpu.devices import nvidia_gpus
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vsphere_ai.execution.host_budget import HostBudget
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
-    from vsphere_ai.planning.outcome import Run
+    from vsphere_ai.planning.outcome import RunOutcome
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.planning.scheduling.schedule import Impact
     from vsphere_ai.runs.journal import Journal
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """A playbook, its plan, and the estate that the plan was made on."""
 
     playbook: Playbook
@@ -80,7 +80,7 @@ class Origin:
     """Hosts that may be out of service at once, together with other runs."""
 
 
-def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) -> RunResult:
+def carry_out(session: Session, planned: PlannedRun, origin: Origin, emit: Emit) -> RunResult:
     """Run a confirmed plan to its end, and record it."""
     plan = planned.plan
     require_lock(plan, session.locks)
@@ -88,7 +88,7 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     passwords = guest_passwords(plan, session.inventory.base)
     record = origin.resumes or _new_record(session, planned, origin)
     if origin.resumes is not None:
-        history.take_up(record)
+        history.mark_resumed(record)
     if origin.locks is not None:
         origin.locks.serve(record)
 
@@ -96,12 +96,12 @@ def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) ->
     context = replace(_context(session, planned, record, _waiting(emit, "run.notice"), passwords), note=shared)
     if origin.measure is not None:
         context = replace(context, measure=origin.measure)
-    runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=shared)
+    runner = Runner(plan, StepExecutor(context), emit, parallel=session.options.parallel, record=shared)
     if origin.budget is not None:
         runner.share(RunBudget(origin.budget, record.id))
     session.stop.attach(runner)
     emit(RunStarted(record.id, plan, session.stop, times_of(session, plan), world_of(session)))
-    session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
+    session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=task_recorder(record))
     shared.take_up(kept=origin.resumes is not None)
     if origin.takes_over is not None:  # what it had is in this run's record now
         drop_record(session.vcenter, origin.takes_over)
@@ -123,13 +123,17 @@ def _waiting(emit: Emit, rule: str) -> Callable[[str], None]:
     return lambda line: emit(StepEvent("waiting", text=line, rule=rule))
 
 
-def _result(run: Run, record: str, origin: Origin, others: tuple[str, ...]) -> RunResult:
+def _result(run: RunOutcome, record: str, origin: Origin, others: tuple[str, ...]) -> RunResult:
     code = (128 + run.signal if run.signal else run.exit_code) or origin.problem_code or int(bool(origin.gone))
     return RunResult(run.plan, code or int(bool(others or run.open)), record, run, origin.gone, others)
 
 
 def _context(
-    session: Session, planned: Planned, record: Journal, notice: Callable[[str], None], passwords: Mapping[str, Secret]
+    session: Session,
+    planned: PlannedRun,
+    record: Journal,
+    notice: Callable[[str], None],
+    passwords: Mapping[str, Secret],
 ) -> Context:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
@@ -160,7 +164,7 @@ def _context(
     )
 
 
-def noting(record: Journal) -> Callable[[str, str], None]:
+def task_recorder(record: Journal) -> Callable[[str, str], None]:
     """Return what notes tasks. One that cannot be noted is still waited for: the next step cannot begin, though."""
 
     def note(step: str, task: str) -> None:
@@ -170,7 +174,7 @@ def noting(record: Journal) -> Callable[[str, str], None]:
     return note
 
 
-def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
+def _new_record(session: Session, planned: PlannedRun, origin: Origin) -> Journal:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     around = surroundings(session, plan)
     approved = PlanDocument.of(plan, around.estimate, around.world).approved()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.events.results import Surroundings
+from vsphere_ai.app.events.results import VCenterContext
 from vsphere_ai.language.inventories.inventory import CONNECTION
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, estimate, sort_of, step_times
@@ -39,6 +39,6 @@ def times_of(session: Session, plan: Plan) -> StepTimes:
     return step_times(plan.steps, known, runs, session.options.parallel)
 
 
-def surroundings(session: Session, plan: Plan) -> Surroundings:
+def surroundings(session: Session, plan: Plan) -> VCenterContext:
     """Return which vCenter a plan is for, and how long it will take by the last runs on it."""
-    return Surroundings(world_of(session), estimate(plan.steps, times_of(session, plan)) if plan.steps else None)
+    return VCenterContext(world_of(session), estimate(plan.steps, times_of(session, plan)) if plan.steps else None)

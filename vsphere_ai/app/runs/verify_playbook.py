@@ -12,7 +12,7 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.events.results import exit_code_of
 from vsphere_ai.app.runs.plan_playbook import make_plan
 from vsphere_ai.planning.document import plan_document
-from vsphere_ai.planning.planner import Item, Plan
+from vsphere_ai.planning.planner import Plan, PlanItem
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class VerifyResult:
     plan: Plan
 
     @property
-    def drifted(self) -> tuple[Item, ...]:
+    def drifted(self) -> tuple[PlanItem, ...]:
         """The settings that are not in the desired state."""
         return tuple(self.plan.changed())
 

@@ -12,17 +12,17 @@ from vsphere_ai.addresses.leasing import release
 from vsphere_ai.addresses.ledger_text import ledger_text
 from vsphere_ai.addresses.request import AddressProblem
 from vsphere_ai.addresses.reserving import reserve, unreserve
-from vsphere_ai.app.estate.address_reading import Recorded, read_evidence, read_recorded
+from vsphere_ai.app.estate.address_reading import RecordedLeases, read_evidence, read_recorded
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.address_programs import release_at_programs
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.connect.address_ledger import write_text
 from vsphere_ai.errors import Locked, Refused, UsageError
-from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.networks import AddressRange, address_range
 
 if TYPE_CHECKING:
-    from vsphere_ai.addresses.holding import Ledger
+    from vsphere_ai.addresses.holding import AddressLedger
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.runs.locks import Hold
 
@@ -97,7 +97,7 @@ def locked(session: Session, what: str, emit: Emit) -> Iterator[Hold]:
         yield hold
 
 
-def store(hold: Hold, found: Recorded, after: Ledger) -> None:
+def store(hold: Hold, found: RecordedLeases, after: AddressLedger) -> None:
     """Write the ledger in place of the one that was read."""
     if hold.lock is None:
         raise Locked(
@@ -106,7 +106,7 @@ def store(hold: Hold, found: Recorded, after: Ledger) -> None:
     write_text(hold.lock, found.stored, ledger_text(after))
 
 
-def _without_vms(session: Session, found: Recorded, request: ReleaseRequest) -> tuple[Ledger, str]:
+def _without_vms(session: Session, found: RecordedLeases, request: ReleaseRequest) -> tuple[AddressLedger, str]:
     """Return the ledger without the leases of a set behind its first VMs, none of which has a VM."""
     own = [nic for nic in found.ledger.holdings if nic.set == request.set]
     if not own or request.set == "*":
@@ -136,13 +136,13 @@ def _agreed(confirm: Agree, what: str, emit: Emit) -> bool:
     return confirm(what)
 
 
-def _accepted(found: Ledger | AddressProblem) -> Ledger:
+def _accepted(found: AddressLedger | AddressProblem) -> AddressLedger:
     if isinstance(found, AddressProblem):
         raise Refused(found.message, found.help, rule=found.rule)
     return found
 
 
-def _range(text: str) -> Range:
+def _range(text: str) -> AddressRange:
     try:
         return address_range(text)
     except ValueError as error:

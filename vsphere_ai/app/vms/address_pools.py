@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventories.inventory import find_inventory
-from vsphere_ai.model.names.networks import Range, address_range
+from vsphere_ai.model.names.networks import AddressRange, address_range
 from vsphere_ai.model.names.suggestion import suggest
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class PoolsResult:
     """The pools of an inventory by name, and the addresses that none of them gives away."""
 
     inventory: Path
-    pools: Mapping[str, Pool]
-    reserved: tuple[Range, ...]
+    pools: Mapping[str, AddressPool]
+    reserved: tuple[AddressRange, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def list_leases(request: LeasesRequest, emit: Emit = ignore) -> LeasesResult:
         return LeasesResult(session.vcenter.name, use, tuple(leases), tuple(kept))
 
 
-def _asked(name: str, known: set[str]) -> Range | None:
+def _asked(name: str, known: set[str]) -> AddressRange | None:
     """Return the addresses that a name is; None for the name of a set or pool."""
     try:
         return address_range(name)
@@ -93,5 +93,7 @@ def _asked(name: str, known: set[str]) -> Range | None:
         return None
 
 
-def _meant(names: tuple[str, ...], spans: list[Range | None], pool: str, set_name: str, span: Range) -> bool:
+def _meant(
+    names: tuple[str, ...], spans: list[AddressRange | None], pool: str, set_name: str, span: AddressRange
+) -> bool:
     return pool in names or set_name in names or any(asked and asked.overlaps(span) for asked in spans)

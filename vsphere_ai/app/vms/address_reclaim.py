@@ -18,7 +18,7 @@ from vsphere_ai.errors import Denied, Refused
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.evidence import Evidence
-    from vsphere_ai.addresses.holding import Ledger
+    from vsphere_ai.addresses.holding import AddressLedger
     from vsphere_ai.app.estate.session import Session
 
 GRACE = 900.0
@@ -98,7 +98,7 @@ def _read(session: Session, request: ReclaimRequest) -> tuple[list[LeaseState], 
     return states, evidence.vms
 
 
-def _require_sight(ledger: Ledger, evidence: Evidence, stated: int | None, before: int) -> None:
+def _require_sight(ledger: AddressLedger, evidence: Evidence, stated: int | None, before: int) -> None:
     """Refuse when fewer VMs are seen than there should be: one that is not seen looks deleted."""
     needed = max(ledger.vms if stated is None else stated, before)
     if stated is None and not ledger.vms:

@@ -10,7 +10,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.fleet.plan import fleet_plan_of
 from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.records.printed import COMMANDS, Printed, printed
+from vsphere_ai.model.records.printed import COMMANDS, PrintedDocument, printed
 from vsphere_ai.planning.document import PlanDocument, is_saved, open_saved
 from vsphere_ai.runs.journal_files import is_named
 from vsphere_ai.security.files import DOCUMENT, make_private_folder, not_written, write_output
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.health.certificate import Certificate
 
 
-def report_source(what: str) -> PlanDocument | Certificate | Printed:
+def report_source(what: str) -> PlanDocument | Certificate | PrintedDocument:
     """Return a plan, a certificate, or what a command printed as JSON, from a file. Asks no vCenter.
 
     `UsageError` where it is none of these; `Conflict` for a saved plan that was edited.

@@ -14,7 +14,7 @@ from math import ceil, floor, inf, isinf
 
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.collectives import Collective
-from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun, Printed, Row
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclMeasurement, NcclRow, NcclRun, RoundedNumber
 from vsphere_ai.model.finding import Finding, seriousness
 
 SLACK = 1e-9
@@ -150,7 +150,7 @@ def _arithmetic(run: NcclRun) -> Iterator[Finding]:
             yield of_run("nccl.time", "fail", text, "figures were edited, or put together from different runs")
     if run.average is not None and run.rows and not run.dropped:
         every = [m.busbw for _, m in _measures(run)]
-        mean = Printed(sum(b.value for b in every) / len(every), sum(b.half for b in every) / len(every))
+        mean = RoundedNumber(sum(b.value for b in every) / len(every), sum(b.half for b in every) / len(every))
         if not _meet(mean, run.average):
             text = f"the average bus bandwidth {run.average.value:g} GB/s is not that of the rows ({mean.value:.4f})"
             yield of_run("nccl.average", "warn", f"{text}: rows are missing")
@@ -202,26 +202,26 @@ def _is_timed(run: NcclRun, collective: Collective) -> bool:
     return collective.timed and not run.is_cpu_time
 
 
-def _measures(run: NcclRun) -> Iterator[tuple[Row, Measure]]:
+def _measures(run: NcclRun) -> Iterator[tuple[NcclRow, NcclMeasurement]]:
     return ((row, measure) for row in run.rows for measure in row.measures)
 
 
-def _ratio(over: Printed, under: Printed) -> Printed | None:
+def _ratio(over: RoundedNumber, under: RoundedNumber) -> RoundedNumber | None:
     """Return the quotient with its bounds; None where it says nothing because the figures are too small."""
     if under.low <= 0 or over.low <= 0 or under.half > 0.2 * under.value:
         return None
     low, high = over.low / under.high, over.high / under.low
-    return Printed((low + high) / 2, (high - low) / 2)
+    return RoundedNumber((low + high) / 2, (high - low) / 2)
 
 
-def _is_size_over_time(row: Row, measure: Measure) -> bool:
+def _is_size_over_time(row: NcclRow, measure: NcclMeasurement) -> bool:
     if measure.time.low <= 0:
         return True
     low, high = row.size / 1e3 / measure.time.high, row.size / 1e3 / measure.time.low
     return low * (1 - SLACK) <= measure.algbw.high and measure.algbw.low <= high * (1 + SLACK)
 
 
-def _meet(one: Printed, other: Printed) -> bool:
+def _meet(one: RoundedNumber, other: RoundedNumber) -> bool:
     return one.low * (1 - SLACK) <= other.high and other.low * (1 - SLACK) <= one.high
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from vsphere_ai.benchmarks.nccl.nccl_run import Device, Measure, NcclRun, Printed, Row
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclDevice, NcclMeasurement, NcclRow, NcclRun, RoundedNumber
 from vsphere_ai.benchmarks.nccl.nccl_text import MAX_DEVICES, MAX_ROWS
 from vsphere_ai.model.bounded import json_value
 
@@ -72,15 +72,15 @@ def _run(document: Mapping[str, object], *, is_complete: bool) -> NcclRun:
     return run
 
 
-def _device(entry: Mapping[str, object]) -> Device | None:
+def _device(entry: Mapping[str, object]) -> NcclDevice | None:
     rank, group, device = (entry.get(key, 0) for key in ("rank", "group", "device"))
     if not isinstance(rank, int) or not isinstance(group, int) or not isinstance(device, int) or rank < 0:
         return None
     host, pci, name = (str(entry.get(key) or "")[:200] for key in ("hostname", "device_hex", "device_info"))
-    return Device(rank, host, device, pci.strip("[]"), name, group)
+    return NcclDevice(rank, host, device, pci.strip("[]"), name, group)
 
 
-def _row(entry: Mapping[str, object]) -> Row | None:
+def _row(entry: Mapping[str, object]) -> NcclRow | None:
     size, count = entry.get("size"), entry.get("count")
     if not isinstance(size, int) or not isinstance(count, int):
         return None
@@ -89,22 +89,22 @@ def _row(entry: Mapping[str, object]) -> Row | None:
         return None
     root = str(entry.get("root")).strip()
     number = int(root) if re.fullmatch(r"-?\d{1,9}", root) else None
-    return Row(size, count, str(entry.get("type"))[:20], str(entry.get("redop") or "")[:20], number, out, inside)
+    return NcclRow(size, count, str(entry.get("type"))[:20], str(entry.get("redop") or "")[:20], number, out, inside)
 
 
-def _measure(value: object) -> Measure | None:
+def _measure(value: object) -> NcclMeasurement | None:
     found = _object(value) or {}
     clock = "cpu_time" if "cpu_time" in found else "time"
     time, algbw, busbw = (_number(found.get(key)) for key in (clock, "alg_bw", "bus_bw"))
     if time is None or algbw is None or busbw is None:
         return None
     wrong = _number(found.get("nwrong"))
-    return Measure(time, algbw, busbw, wrong.value if wrong else None)
+    return NcclMeasurement(time, algbw, busbw, wrong.value if wrong else None)
 
 
-def _number(value: object) -> Printed | None:
+def _number(value: object) -> RoundedNumber | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    return Printed(float(cast(float, value)), _HALF) if is_number else None
+    return RoundedNumber(float(cast(float, value)), _HALF) if is_number else None
 
 
 def _truth(value: object) -> bool | None:

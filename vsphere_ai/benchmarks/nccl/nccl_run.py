@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,19}(?:\.(\d{1,19}))?(?:[eE]([-+]?\d{1,3}))?")
 
 
 @dataclass(frozen=True)
-class Printed:
+class RoundedNumber:
     """A number as it was printed: the true value lies within `half` of it."""
 
     value: float
@@ -30,7 +30,7 @@ class Printed:
         return self.value + self.half
 
 
-def printed(text: str) -> Printed | None:
+def printed(text: str) -> RoundedNumber | None:
     """Return a printed number with half a unit of its last digit; None of ``N/A``, ``nan``, ``inf`` and no number."""
     found = _NUMBER.fullmatch(text)
     if not found:
@@ -38,24 +38,24 @@ def printed(text: str) -> Printed | None:
     value, exponent = float(text), int(found[2] or 0)
     if value in (float("inf"), float("-inf")):
         return None
-    return Printed(value, 0.5 * 10.0 ** (exponent - len(found[1] or "")))
+    return RoundedNumber(value, 0.5 * 10.0 ** (exponent - len(found[1] or "")))
 
 
 @dataclass(frozen=True)
-class Measure:
+class NcclMeasurement:
     """One measurement: time in µs, algorithm and bus bandwidth in GB/s (10⁹ bytes per second).
 
     `wrong` is the number of wrong elements, in tables before August 2022 the largest difference; None: not validated.
     """
 
-    time: Printed
-    algbw: Printed
-    busbw: Printed
+    time: RoundedNumber
+    algbw: RoundedNumber
+    busbw: RoundedNumber
     wrong: float | None = None
 
 
 @dataclass(frozen=True)
-class Row:
+class NcclRow:
     """A line of the table: `size` in bytes, `count` in elements; root -1 and redop ``none`` where there is none."""
 
     size: int
@@ -63,11 +63,11 @@ class Row:
     type: str
     redop: str = ""
     root: int | None = None
-    out_of_place: Measure | None = None
-    in_place: Measure | None = None
+    out_of_place: NcclMeasurement | None = None
+    in_place: NcclMeasurement | None = None
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[NcclMeasurement, ...]:
         """The measurements of the line, out-of-place first."""
         return tuple(m for m in (self.out_of_place, self.in_place) if m)
 
@@ -84,7 +84,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Device:
+class NcclDevice:
     """A GPU of a run, as a Rank line lists it."""
 
     rank: int
@@ -100,7 +100,7 @@ TCP = ("socket", "sockets", "tcp")
 
 
 @dataclass
-class Transport:
+class NcclTransport:
     """What NCCL_DEBUG=INFO says of the way of the data.
 
     `channels` are counted by transport (``NET/IB/GDRDMA``, ``P2P``). `networks` are only listed: old versions list
@@ -155,18 +155,18 @@ class NcclRun:
     nccl_version: str = ""
     header: dict[str, int] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
-    devices: list[Device] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    devices: list[NcclDevice] = field(default_factory=list)
+    rows: list[NcclRow] = field(default_factory=list)
     out_of_bounds: int | None = None
     bounds_ok: bool | None = None
-    average: Printed | None = None
+    average: RoundedNumber | None = None
     average_ok: bool | None = None
     concluded: bool = False
     headers: int = 0
     tables: int = 0
     unread: int = 0
     dropped: int = 0
-    transport: Transport = field(default_factory=Transport)
+    transport: NcclTransport = field(default_factory=NcclTransport)
     warnings: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from vsphere_ai.benchmarks.nccl.collectives import TYPES
 from vsphere_ai.benchmarks.nccl.nccl_log import read_log
-from vsphere_ai.benchmarks.nccl.nccl_run import Device, Measure, NcclRun, Row, printed
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclDevice, NcclMeasurement, NcclRow, NcclRun, printed
 
 MAX_LINE = 4096
 """Characters of a line that are looked at."""
@@ -116,7 +116,7 @@ class NcclTextReader:
         else:
             self._rows += 1
             redop, root, out, inside = measured
-            run.rows.append(Row(int(row[1]), int(row[2]), row[3], redop, root, out, inside))
+            run.rows.append(NcclRow(int(row[1]), int(row[2]), row[3], redop, root, out, inside))
         return True
 
     def _table(self, source: str) -> NcclRun | None:
@@ -160,7 +160,7 @@ class NcclTextReader:
         if self._devices < MAX_DEVICES:
             self._devices += 1
             group = int(found[2] or 0)
-            device = Device(int(found[1]), found[3], int(found[4]), found[5] or "", found[6].strip(), group)
+            device = NcclDevice(int(found[1]), found[3], int(found[4]), found[5] or "", found[6].strip(), group)
             run.devices.append(device)
 
 
@@ -173,7 +173,7 @@ def _source(prefix: str) -> str:
     return " ".join(_TIMES.sub("", prefix).split())
 
 
-Measured = tuple[str, int | None, Measure | None, Measure | None]
+Measured = tuple[str, int | None, NcclMeasurement | None, NcclMeasurement | None]
 
 
 def _measured(columns: Sequence[str], tokens: list[str]) -> Measured | None:
@@ -198,12 +198,12 @@ def _measured(columns: Sequence[str], tokens: list[str]) -> Measured | None:
     return redop, root, measures[0] if halves == 2 else None, measures[-1]
 
 
-def _measure(tokens: Sequence[str]) -> Measure | None:
+def _measure(tokens: Sequence[str]) -> NcclMeasurement | None:
     time, algbw, busbw = map(printed, tokens[:3])
     wrong = printed(tokens[3])
     if time is None or algbw is None or busbw is None or (wrong is None and tokens[3] != "N/A"):
         return None
-    return Measure(time, algbw, busbw, wrong.value if wrong else None)
+    return NcclMeasurement(time, algbw, busbw, wrong.value if wrong else None)
 
 
 def _footer(run: NcclRun, found: re.Match[str]) -> None:

@@ -106,7 +106,7 @@ class Burned:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GpuVerdict:
     """A GPU with what is to say of it."""
 
     gpu: Burned
@@ -149,7 +149,7 @@ def short_pci(text: str) -> str:
     return f"{domain[-4:]}:{rest}"
 
 
-def judge(burned: Sequence[Burned], earlier: Mapping[str, Mapping[str, int]]) -> tuple[Verdict, ...]:
+def judge(burned: Sequence[Burned], earlier: Mapping[str, Mapping[str, int]]) -> tuple[GpuVerdict, ...]:
     """Return the verdict of each GPU; `earlier` are digests of configurations, with the GPUs that agreed on them."""
     groups: dict[str, list[Burned]] = {}
     for gpu in burned:
@@ -163,7 +163,7 @@ def judge(burned: Sequence[Burned], earlier: Mapping[str, Mapping[str, int]]) ->
         checks = [*_measured(gpu)]
         if alike:
             checks += [*_losses(gpu, alike, known), *_configuration(gpu, alike, largest), *_pace(gpu, alike)]
-        found.append(Verdict(gpu, (*checks, *_conditions(gpu))))
+        found.append(GpuVerdict(gpu, (*checks, *_conditions(gpu))))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.model.finding import Finding
 
 MAX_LINE, MAX_ITERATIONS = 4096, 100_000
@@ -134,7 +134,7 @@ def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Ite
         yield of_run("megatron.no-throughput", "warn", "no TFLOP/s were logged: this Megatron has no --log-throughput")
 
 
-def megatron_gate(tflops: float | None, expected: Expected, tolerance: float) -> Finding | None:
+def megatron_gate(tflops: float | None, expected: ExpectedThroughput, tolerance: float) -> Finding | None:
     """Return what is wrong with the TFLOP/s per GPU of a run, None where they are as expected."""
     if tflops is None:
         return of_run("megatron.not-measured", "unknown", f"{expected.model}: TFLOP/s were not measured")

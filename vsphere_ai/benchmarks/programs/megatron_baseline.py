@@ -15,7 +15,7 @@ _KNOWN = {"model": str, "tflops": float, "gpus": int}
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedThroughput:
     """What a model is expected to reach: TFLOP/s per GPU, on so many GPUs (None: any number)."""
 
     model: str
@@ -23,19 +23,19 @@ class Expected:
     gpus: int | None = None
 
 
-def expected_for(every: Sequence[Expected], model: str, gpus: int) -> Expected | None:
+def expected_for(every: Sequence[ExpectedThroughput], model: str, gpus: int) -> ExpectedThroughput | None:
     """Return what is expected of a model on so many GPUs: the entry of that number, else one of any."""
     own = [each for each in every if each.model == model]
     return next((e for n in (gpus, None) for e in own if e.gpus == n), None)
 
 
-def text_of(expected: Sequence[Expected]) -> str:
+def text_of(expected: Sequence[ExpectedThroughput]) -> str:
     """Return a baseline as the text of a file."""
     entries = [{k: v for k, v in vars(each).items() if v is not None} for each in expected]
     return "# TFLOP/s per GPU\n" + yaml.safe_dump({"baseline": FORMAT, "megatron": entries}, sort_keys=False)
 
 
-def read(text: str, name: str) -> tuple[Expected, ...]:
+def read(text: str, name: str) -> tuple[ExpectedThroughput, ...]:
     """Return the entries of a file; `InputError` where it has none for Megatron."""
     try:
         document = yaml_value(text)
@@ -49,7 +49,7 @@ def read(text: str, name: str) -> tuple[Expected, ...]:
     return tuple(_expected(entry, (name, at)) for at, entry in enumerate(entries))
 
 
-def _expected(entry: object, where: tuple[str, int]) -> Expected:
+def _expected(entry: object, where: tuple[str, int]) -> ExpectedThroughput:
     if not isinstance(entry, dict):
         raise _wrong(where, "not a mapping")
     if wrong := [key for key in entry if key not in _KNOWN]:
@@ -61,7 +61,7 @@ def _expected(entry: object, where: tuple[str, int]) -> Expected:
         raise _wrong(where, f"'tflops' is not a number above 0: {tflops}")
     if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1):
         raise _wrong(where, f"'gpus' is not a number from 1: {gpus}")
-    return Expected(model, float(tflops), gpus)
+    return ExpectedThroughput(model, float(tflops), gpus)
 
 
 def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputError:

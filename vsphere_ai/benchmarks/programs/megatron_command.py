@@ -16,7 +16,7 @@ VOCABULARY = 50_304
 
 
 @dataclass(frozen=True)
-class Model:
+class GptModel:
     """A GPT: layers, hidden size, attention heads, and tokens of a sample."""
 
     layers: int
@@ -25,10 +25,10 @@ class Model:
     sequence: int
 
 
-MODELS: Mapping[str, Model] = {
-    "sanity": Model(12, 512, 8, 1024),
-    "1.3b": Model(24, 2048, 16, 2048),
-    "7b": Model(32, 4096, 32, 2048),
+MODELS: Mapping[str, GptModel] = {
+    "sanity": GptModel(12, 512, 8, 1024),
+    "1.3b": GptModel(24, 2048, 16, 2048),
+    "7b": GptModel(32, 4096, 32, 2048),
 }
 _OWN = ("--mock-data", "--train-iters", "--log-interval", "--log-throughput", "--global-batch-size")
 

@@ -47,7 +47,7 @@ def counts(most: int, least: int = 1) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScalingStep:
     """The step from one size to the next at which most efficiency is lost; `added` are the VMs that came with it."""
 
     before: Scale
@@ -60,9 +60,9 @@ class Step:
         return self.before.efficiency - self.after.efficiency
 
 
-def falls(scales: Sequence[Scale], vms: Sequence[str]) -> Step | None:
+def falls(scales: Sequence[Scale], vms: Sequence[str]) -> ScalingStep | None:
     """Return the step at which efficiency falls most, None where none loses more than `DROP`; VMs in their order."""
-    steps = [Step(a, b, tuple(vms[a.vms : b.vms])) for a, b in pairwise(scales)]
+    steps = [ScalingStep(a, b, tuple(vms[a.vms : b.vms])) for a, b in pairwise(scales)]
     worst = max(steps, key=lambda step: step.lost, default=None)
     return worst if worst is not None and worst.lost > DROP else None
 

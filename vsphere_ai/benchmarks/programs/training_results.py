@@ -8,11 +8,11 @@ from typing import Literal
 
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Trend
-from vsphere_ai.benchmarks.programs.burn import Verdict
+from vsphere_ai.benchmarks.programs.burn import GpuVerdict
 from vsphere_ai.benchmarks.programs.megatron import Iteration, Throughput
-from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
-from vsphere_ai.benchmarks.programs.scaling import Scale, Step
+from vsphere_ai.benchmarks.programs.scaling import Scale, ScalingStep
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 
@@ -32,7 +32,7 @@ class MegatronResult:
     iterations: tuple[Iteration, ...] = ()
     reached: Throughput | None = None
     checks: tuple[Finding, ...] = ()
-    expected: Expected | None = None
+    expected: ExpectedThroughput | None = None
     trend: Trend | None = None
     tail: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ class ScaleResult:
     what: What
     unit: str
     scales: tuple[Scale, ...]
-    step: Step | None = None
+    step: ScalingStep | None = None
     checks: tuple[Finding, ...] = ()
     trend: Trend | None = None
 
@@ -81,7 +81,7 @@ class BurnResult:
     """The verdict of each GPU, and what is to say of a VM as a whole, by its name."""
 
     nodes: tuple[Node, ...]
-    gpus: tuple[Verdict, ...]
+    gpus: tuple[GpuVerdict, ...]
     of_vms: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     seconds: float = 0.0
 

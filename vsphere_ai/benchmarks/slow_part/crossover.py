@@ -26,7 +26,7 @@ ANSWERS: dict[Answer, str] = {
 
 
 @dataclass(frozen=True)
-class Move:
+class CrossoverMove:
     """A VM that goes to another host: with vMotion, or powered off (`cold`) as passthrough devices need."""
 
     vm: str
@@ -53,10 +53,12 @@ class Crossover:
         return self.trials if self.healthy else self.trials[:1]
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[CrossoverMove, ...]:
         """The swap, or the move."""
         pairs = (self.suspect, self.healthy.host if self.healthy else self.to), (self.healthy, self.suspect.host)
-        return tuple(Move(n.vm, host, any(not gpu.profile for gpu in n.gpus)) for n, host in pairs if n is not None)
+        return tuple(
+            CrossoverMove(n.vm, host, any(not gpu.profile for gpu in n.gpus)) for n, host in pairs if n is not None
+        )
 
     def is_reproduced(self, before: Results) -> bool:
         """Return whether the suspect is slow beside the healthy VM, so that a swap can say something."""

@@ -10,7 +10,7 @@ from itertools import combinations
 from math import isqrt
 from types import MappingProxyType
 
-from vsphere_ai.benchmarks.slow_part.partitions import Place
+from vsphere_ai.benchmarks.slow_part.partitions import FabricPlace
 from vsphere_ai.benchmarks.slow_part.trials import Judge, Search, Trial
 
 Pair = tuple[str, str]
@@ -30,7 +30,7 @@ def rounds_of_pairs(names: Sequence[str]) -> tuple[tuple[Pair, ...], ...]:
     return tuple(made) if len(names) > 1 else ()
 
 
-def chosen_pairs(where: Mapping[str, Place], kept: Iterable[Pair] = ()) -> tuple[Pair, ...]:
+def chosen_pairs(where: Mapping[str, FabricPlace], kept: Iterable[Pair] = ()) -> tuple[Pair, ...]:
     """Return the pairs that show every VM, and the way between every two switches: every pair of up to `EVERY` VMs.
 
     In a larger set each VM has `PARTNERS` others, on other hosts where there are any. `kept` pairs are taken where they
@@ -70,7 +70,7 @@ def chosen_pairs(where: Mapping[str, Place], kept: Iterable[Pair] = ()) -> tuple
     return tuple((a, b) for a, b in (sorted(pair) for pair in found))
 
 
-def _unseen(where: Mapping[str, Place], found: Iterable[frozenset[str]]) -> list[tuple[str, str]]:
+def _unseen(where: Mapping[str, FabricPlace], found: Iterable[frozenset[str]]) -> list[tuple[str, str]]:
     """Return the pairs of switches between which there is no pair of VMs; none where switches are not known."""
     seen = {frozenset(where[vm].switch for vm in pair) for pair in found}
     switches = sorted({place.switch for place in where.values()} - {""})

@@ -12,7 +12,7 @@ Group = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class FabricPlace:
     """Where a VM is: its ESXi host, and the physical switches of its rails; empty where that is not known."""
 
     host: str
@@ -24,16 +24,16 @@ def switch_of(switch_port: str) -> str:
     return switch_port.split(maxsplit=1)[0] if switch_port.strip() else ""
 
 
-def places(nodes: Sequence[Node]) -> dict[str, Place]:
+def places(nodes: Sequence[Node]) -> dict[str, FabricPlace]:
     """Return the place of each VM; one with rails on several switches is on all of them."""
     found = {}
     for node in nodes:
         switches = dict.fromkeys(switch_of(rail.switch_port) for rail in node.rails)
-        found[node.vm] = Place(node.host, "+".join(s for s in switches if s))
+        found[node.vm] = FabricPlace(node.host, "+".join(s for s in switches if s))
     return found
 
 
-def by_host(where: Mapping[str, Place]) -> tuple[Group, ...]:
+def by_host(where: Mapping[str, FabricPlace]) -> tuple[Group, ...]:
     """Return groups of about √N VMs that share hosts, and switches where those are known."""
     size = max(2, isqrt(max(1, len(where) - 1)) + 1)
     switches: dict[str, list[str]] = {}

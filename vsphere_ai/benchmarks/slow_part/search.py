@@ -15,7 +15,7 @@ from statistics import median
 from vsphere_ai.benchmarks.slow_part.bisect import MOST_OF_A_CELL, Cell, SlowCell, SlowLink, narrow
 from vsphere_ai.benchmarks.slow_part.layers import RUNS, SlowLayer, examine
 from vsphere_ai.benchmarks.slow_part.pairs import measure_pairs, rounds_of_pairs, slow_ends
-from vsphere_ai.benchmarks.slow_part.partitions import Group, Place, across, by_host, by_rail, places
+from vsphere_ai.benchmarks.slow_part.partitions import FabricPlace, Group, across, by_host, by_rail, places
 from vsphere_ai.benchmarks.slow_part.trials import Judge, Search, Trial, can_share, together
 from vsphere_ai.model.nodes import Node
 
@@ -28,7 +28,7 @@ ALMOST_ALL = 0.75
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """What a search found: slow VMs with their slow layer, slow links, rails that are slow for every VM.
 
     `all_slow`: every group is below the reference, and no part could be named. `unresolved` are VMs that could not be
@@ -54,7 +54,7 @@ class _State:
     """What is known so far: the groups that were slow, VMs that a fast group cleared, bad ones, what was found."""
 
     nodes: Mapping[str, Node]
-    where: Mapping[str, Place]
+    where: Mapping[str, FabricPlace]
     judge: Judge
     slow: list[Group] = field(default_factory=list)
     cleared: set[str] = field(default_factory=set)
@@ -65,18 +65,18 @@ class _State:
     transient: int = 0
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         """What was found."""
         unresolved = tuple(dict.fromkeys(vm for vm in self.unresolved if vm not in self.layers))
         found = tuple(self.layers.values()), tuple(self.links)
-        return Outcome(*found, unresolved=unresolved, transient=self.transient, reference=self.judge.reference)
+        return SearchOutcome(*found, unresolved=unresolved, transient=self.transient, reference=self.judge.reference)
 
 
-def search(nodes: Sequence[Node], judge: Judge) -> Search[Outcome]:
+def search(nodes: Sequence[Node], judge: Judge) -> Search[SearchOutcome]:
     """Search the slow parts of a set of VMs; `judge` learns the reference where it has none."""
     state = _State({node.vm: node for node in nodes}, places(nodes), judge)
     if len(nodes) < 2:
-        return Outcome(unresolved=tuple(state.nodes))
+        return SearchOutcome(unresolved=tuple(state.nodes))
     if len(nodes) <= FEW:
         return (yield from _few(state))
     inside = by_host(state.where)
@@ -87,7 +87,7 @@ def search(nodes: Sequence[Node], judge: Judge) -> Search[Outcome]:
         rails = sorted({r.number for node in nodes for r in node.rails if r.number is not None})
         slow_rails = yield from _rails(list(state.where), rails, judge)
         if slow_rails or most:
-            return Outcome(rails=slow_rails, all_slow=not slow_rails, reference=judge.reference)
+            return SearchOutcome(rails=slow_rails, all_slow=not slow_rails, reference=judge.reference)
     suspects = _suspects(screens, state)
     plain = [group for group in state.slow if not set(group) & set(suspects)]
     # a slow link is in many groups across switches; one slow group alone has a VM that the other screen did not show
@@ -99,15 +99,15 @@ def search(nodes: Sequence[Node], judge: Judge) -> Search[Outcome]:
     return state.outcome
 
 
-def _few(state: _State) -> Search[Outcome]:
+def _few(state: _State) -> Search[SearchOutcome]:
     judge, names, given = state.judge, list(state.nodes), state.judge.reference
     found = yield from measure_pairs(rounds_of_pairs(names), judge)
     bad, pairs = slow_ends(found, judge)
     # without a reference a pair would be compared with itself
     if len(names) == 2 and (pairs or given is None):
-        return Outcome(unresolved=tuple(names), reference=judge.reference)
+        return SearchOutcome(unresolved=tuple(names), reference=judge.reference)
     if len(bad) >= len(names) - 1:
-        return Outcome(all_slow=True, reference=judge.reference)
+        return SearchOutcome(all_slow=True, reference=judge.reference)
     healthy = [vm for vm in names if vm not in bad]
     state.cleared.update(healthy)
     yield from _examine({vm: healthy[at % len(healthy)] for at, vm in enumerate(bad)}, (), state)
@@ -218,7 +218,7 @@ def _explain(groups: Sequence[Group], state: _State) -> Search[None]:
         left = [g for g in left if not any(_holds(each, g, state.where) for each in links)]
 
 
-def _cells(group: Group, groups: Sequence[Group], where: Mapping[str, Place]) -> list[Cell]:
+def _cells(group: Group, groups: Sequence[Group], where: Mapping[str, FabricPlace]) -> list[Cell]:
     """Return the parts of a slow group: its switches, else its hosts, else its VMs.
 
     A switch or host has VMs of other slow groups as well, so that its trials have different VMs.
@@ -234,7 +234,7 @@ def _cells(group: Group, groups: Sequence[Group], where: Mapping[str, Place]) ->
     return [Cell(vm, (vm,)) for vm in group]
 
 
-def _holds(link: SlowLink, group: Group, where: Mapping[str, Place]) -> bool:
+def _holds(link: SlowLink, group: Group, where: Mapping[str, FabricPlace]) -> bool:
     names = {name for vm in group for name in (where[vm].switch, where[vm].host, vm)}
     return link.one.name in names and link.other.name in names
 

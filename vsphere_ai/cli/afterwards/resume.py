@@ -17,12 +17,12 @@ from vsphere_ai.cli.console.options import (
     number_options,
     reboot_option,
 )
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.app.runs.approval import ConfirmedCounts
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
@@ -41,7 +41,9 @@ HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
 )
 @click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
 @click.option("--from-vcenter", is_flag=True, help="Put back what vCenter says that a run of elsewhere has switched.")
-def command(run: str, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **more: bool) -> int:
+def command(
+    run: str, estate: EstateRequest, shown: ShownRun, lock: Mode | None, numbers: ConfirmedCounts, **more: bool
+) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the estate again, plans what is left of what was approved, and puts back what is pending: hosts in

@@ -16,10 +16,10 @@ from vsphere_ai.cli.console.options import (
     reboot_option,
     yes_option,
 )
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.app.runs.approval import ConfirmedCounts
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "After a run", 30, "Revert a run."
@@ -44,7 +44,12 @@ class _Flags(TypedDict):
     help="VMs on hosts that enter maintenance mode.  [default: as in the run's playbook]",
 )
 def command(
-    run: str, inventory: Path | None, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: Unpack[_Flags]
+    run: str,
+    inventory: Path | None,
+    shown: ShownRun,
+    lock: Mode | None,
+    numbers: ConfirmedCounts,
+    **flags: Unpack[_Flags],
 ) -> int:
     """Revert RUN to the state before its first change; shown and approved like any plan.
 

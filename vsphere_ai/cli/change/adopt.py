@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.options import FILE, lock_option, variable_run_options, yes_option
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -26,7 +26,7 @@ HELP_ENTRY = "Change the estate", 60, "Import existing VMs into a set; nothing o
 @yes_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be written.")
 def command(
-    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **flags: bool
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **flags: bool
 ) -> int:
     """Import existing VMs into a set: those that PLAYBOOK names, and that were made without it.
 

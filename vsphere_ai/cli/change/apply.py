@@ -22,12 +22,12 @@ from vsphere_ai.cli.console.options import (
     says_yes,
     yes_option,
 )
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.app.runs.approval import ConfirmedCounts
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
@@ -43,7 +43,9 @@ HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
 @dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
-def command(what: Path, estate: EstateRequest, shown: Shown, lock: Mode | None, numbers: Numbers, **flags: bool) -> int:
+def command(
+    what: Path, estate: EstateRequest, shown: ShownRun, lock: Mode | None, numbers: ConfirmedCounts, **flags: bool
+) -> int:
     """Carry out a playbook, or a plan saved with `plan --to`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs

@@ -8,7 +8,7 @@ import click
 
 from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import destroy_option, lock_option, variable_estate_options, yes_option
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -28,7 +28,7 @@ HELP_ENTRY = "Change the estate", 40, "Destroy the VMs of sets, with all their d
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
 def command(
-    what: str, estate: EstateRequest, shown: Shown, lock: Mode | None, destroy: int | None, **flags: bool
+    what: str, estate: EstateRequest, shown: ShownRun, lock: Mode | None, destroy: int | None, **flags: bool
 ) -> int:
     """Destroy all VMs of the sets of PLAYBOOK, or of the SET of that name, after showing them with their disks.
 

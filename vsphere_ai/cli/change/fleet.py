@@ -42,8 +42,8 @@ from vsphere_ai.model.text import counted, safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, FleetPlan, FleetRun, ShardOutcome
-    from vsphere_ai.app.runs.approval import Numbers
-    from vsphere_ai.fleet.place import Place, PlaceRequest
+    from vsphere_ai.app.runs.approval import ConfirmedCounts
+    from vsphere_ai.fleet.place import PlaceRequest, PlanningPlace
     from vsphere_ai.runs.locks import Mode
 
 HELP_ENTRY = "Change the estate", 30, "Carry out one playbook in several vCenters."
@@ -145,7 +145,7 @@ def apply(
             return found.exit_code
         if not found.totals.steps or is_dry_run():
             return 0
-        numbers: Numbers = more["numbers"]  # type: ignore[assignment]
+        numbers: ConfirmedCounts = more["numbers"]  # type: ignore[assignment]
         if not _confirmed(found, numbers, yes=bool(more["yes"]), saved=saved):
             click.echo("Nothing was changed.", err=True)
             return 0
@@ -217,7 +217,7 @@ def _show_fleets(runs: Sequence[FleetRun], form: str) -> int:
 
 
 @contextmanager
-def _opened(request: PlaceRequest) -> Iterator[Place]:
+def _opened(request: PlaceRequest) -> Iterator[PlanningPlace]:
     """Open the place of a fleet; say so where its certificate is about to expire."""
     from vsphere_ai.fleet.certificates import RENEW, date, expires_soon
     from vsphere_ai.fleet.place import open_place
@@ -241,7 +241,7 @@ def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
         click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
 
 
-def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> bool:
+def _confirmed(plan: FleetPlan, numbers: ConfirmedCounts, *, yes: bool, saved: bool) -> bool:
     """Ask for the numbers of VMs that go and hosts that reboot in all vCenters, else for a yes."""
     totals, where = plan.totals, f"in {counted(len(plan.shards), 'vCenter')}"
     for option, given, number, what in (
@@ -269,7 +269,7 @@ def _confirmed(plan: FleetPlan, numbers: Numbers, *, yes: bool, saved: bool) -> 
     return bool(asked) or agreed(f"Apply {where}? Type yes to confirm", yes=False)
 
 
-def _carry_out(at: Place, run: FleetRun, form: str, *, full: bool) -> int:
+def _carry_out(at: PlanningPlace, run: FleetRun, form: str, *, full: bool) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.fleets.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import FleetRun, FleetStop, ShardOutcome
     from vsphere_ai.app.events import Emit, Event, StepEvent
     from vsphere_ai.cli.console.live import LiveArea
-    from vsphere_ai.report.fleets.fleet_live import Started
+    from vsphere_ai.report.fleets.fleet_live import StartedRun
     from vsphere_ai.report.plans.run_log import RunLog
 
 _writing = threading.RLock()
@@ -78,12 +78,12 @@ class FleetProgress:
         """Show an event, if it is one to be seen."""
         from vsphere_ai.app import ShardOutcome, events
         from vsphere_ai.fleet.wire import RunSeen
-        from vsphere_ai.report.fleets.fleet_live import Started
+        from vsphere_ai.report.fleets.fleet_live import StartedRun
 
         with _writing:
             match event:
                 case events.RunStarted() | RunSeen():
-                    self._begin(vcenter, event.run, Started(event.plan.steps, event.times))
+                    self._begin(vcenter, event.run, StartedRun(event.plan.steps, event.times))
                 case events.StepEvent():
                     self._step(vcenter, event)
                 case events.Status():
@@ -94,7 +94,7 @@ class FleetProgress:
                 case _:
                     show(vcenter, event)  # type: ignore[arg-type]
 
-    def _begin(self, vcenter: str, run: str, started: Started) -> None:
+    def _begin(self, vcenter: str, run: str, started: StartedRun) -> None:
         from vsphere_ai.report.plans.run_log import RunLog
 
         self._view.begin(vcenter, started)

@@ -17,7 +17,7 @@ from vsphere_ai.cli.console.options import (
     variable_run_options,
     yes_option,
 )
-from vsphere_ai.cli.console.run_output import RunOutput, Shown, run_output_options
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -37,7 +37,7 @@ HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addr
 @destroy_option
 @click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 def command(
-    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: Shown, lock: Mode | None, **more: bool
+    playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **more: bool
 ) -> int:
     """Recreate VMs of a set that PLAYBOOK makes: same name, number, MAC and IP addresses.
 

@@ -22,7 +22,7 @@ def show_event(event: Event) -> None:
             streams.note(safe(event.text), event.rule)
         case events.Waiting():
             streams.note(safe(event.text))
-        case events.Answer():
+        case events.OutputLine():
             click.echo(event.text)
         case events.Status():
             streams.status(event.text)

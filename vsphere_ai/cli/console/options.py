@@ -20,7 +20,7 @@ from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
-    from vsphere_ai.app.runs.approval import Numbers
+    from vsphere_ai.app.runs.approval import ConfirmedCounts
 
 F = TypeVar("F", bound=Callable[..., int | None])
 T = TypeVar("T")
@@ -180,10 +180,10 @@ variable_estate_options = _estate_options(
 def number_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Add options with the numbers that confirm what a plan disrupts; a command gets them as `numbers`."""
 
-    def load() -> type[Numbers]:
-        from vsphere_ai.app.runs.approval import Numbers
+    def load() -> type[ConfirmedCounts]:
+        from vsphere_ai.app.runs.approval import ConfirmedCounts
 
-        return Numbers
+        return ConfirmedCounts
 
     return gathering("numbers", load, *options)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRun:
     """How a run is shown, and who is notified of its end."""
 
     form: str = "text"
@@ -48,8 +48,8 @@ class Shown:
     notify: NotifyRequest | None = None
 
 
-def _shown() -> type[Shown]:
-    return Shown
+def _shown() -> type[ShownRun]:
+    return ShownRun
 
 
 def run_output_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -62,7 +62,7 @@ def run_output_options(function: Callable[..., int]) -> Callable[..., int]:
 class RunOutput:
     """Shows the events of a run, and stops it: on a signal, and when the output is not accepted any more."""
 
-    def __init__(self, shown: Shown = Shown()) -> None:
+    def __init__(self, shown: ShownRun = ShownRun()) -> None:
         self._form, self._full, self._verbose = shown.form, shown.full, shown.full or shown.verbose
         self._notifier = notifier(shown.notify) if shown.notify else None
         self._running = ExitStack()

@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.reference.explained_commands import GROUP, explained_commands
-from vsphere_ai.model.records.explained import Explained, Listed
+from vsphere_ai.model.records.explained import Listed, NameExplained
 
 HELP_ENTRY = "Look up, without a connection", 10, "Print what the documentation says of a name."
 
@@ -63,7 +63,7 @@ def command(words: tuple[str, ...], form: str) -> None:
     click.echo(json_text(topic=name, found=shown) if form == "json" else text.explained_text(known))
 
 
-def _listed(name: str, commands: Mapping[str, Explained]) -> list[Listed]:
+def _listed(name: str, commands: Mapping[str, NameExplained]) -> list[Listed]:
     """Return the commands of a list: those that are no part of a group, or all of them where a name asks for them."""
     every = [Listed(each.name, each.group, each.title) for each in commands.values()]
     return every if name == GROUP else [each for each in every if not name and " " not in each.name]

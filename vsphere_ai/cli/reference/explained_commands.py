@@ -9,14 +9,14 @@ from collections.abc import Mapping
 import click
 
 from vsphere_ai.cli.console.defaults import tree_of
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 
 PAGE = "docs/cli.md"
 GROUP = "commands"
 """The name of all of them, for a list."""
 
 
-def explained_commands() -> Mapping[str, Explained]:
+def explained_commands() -> Mapping[str, NameExplained]:
     """Return every command and group by its words, such as ``run show``."""
     from vsphere_ai.cli.main import command as tool
 
@@ -27,17 +27,17 @@ def explained_commands() -> Mapping[str, Explained]:
     }
 
 
-def _explained(words: str, command: click.Command) -> Explained:
+def _explained(words: str, command: click.Command) -> NameExplained:
     text = inspect.cleandoc(command.help or "").partition("\f")[0]
     title, *paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     with click.Context(command, info_name=f"vsphere-ai {words}") as context:
         usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
-        parts = [Part("", code=usage)]
+        parts = [ExplanationPart("", code=usage)]
         if isinstance(command, click.Group):
             below = ((name, command.get_command(context, name)) for name in command.list_commands(context))
             pairs = tuple((name, each.get_short_help_str(limit=300)) for name, each in below if each is not None)
-            parts.append(Part("commands", pairs=pairs))
+            parts.append(ExplanationPart("commands", pairs=pairs))
         records = (p.get_help_record(context) for p in command.params if isinstance(p, click.Option))
         options = tuple((name, help) for name, help in filter(None, records))
-        parts += [Part("options", pairs=options)] if options else []
-    return Explained(words, "command", title, tuple(paragraphs), tuple(parts), page=PAGE)
+        parts += [ExplanationPart("options", pairs=options)] if options else []
+    return NameExplained(words, "command", title, tuple(paragraphs), tuple(parts), page=PAGE)

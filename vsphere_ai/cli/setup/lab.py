@@ -17,7 +17,7 @@ from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
 if TYPE_CHECKING:
-    from vsphere_ai.lab.front.process import Running
+    from vsphere_ai.lab.front.process import RunningLab
 
 HELP_ENTRY = "Set up", 10, "Start and stop the simulated GPU farm."
 
@@ -212,7 +212,7 @@ def _detail(detail: dict[str, object]) -> str:
     return json.dumps(detail, separators=(", ", ": ")) if detail else ""
 
 
-def _running() -> Running:
+def _running() -> RunningLab:
     from vsphere_ai.lab.front import process
 
     running = process.find(lab_dir())

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import gathering, lock_option, variable_options, width, yes_option
-from vsphere_ai.cli.console.run_output import RunOutput, Shown
+from vsphere_ai.cli.console.run_output import RunOutput, ShownRun
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -74,7 +74,7 @@ def crossover(
     """
     from vsphere_ai.app.training.benchmarks.crossover import CrossoverRequest, bench_crossover
 
-    with RunOutput(Shown(form)) as output:
+    with RunOutput(ShownRun(form)) as output:
         show = _Shown(output, form)
         request = CrossoverRequest(_meant(nodes, estate), options, confirm=output.confirm, **more)
         result = bench_crossover(request, show.emit)
@@ -101,11 +101,11 @@ class _Shown:
 
     def emit(self, event: Event) -> None:
         """Show an event."""
-        from vsphere_ai.app.events import Answer, RunRecorded
+        from vsphere_ai.app.events import OutputLine, RunRecorded
 
         if self._form == "json" and isinstance(event, RunRecorded):
             self._last = event
-        elif self._form != "json" or not isinstance(event, Answer):
+        elif self._form != "json" or not isinstance(event, OutputLine):
             self._output.emit(event)
 
     def verdict(self, result: CrossoverResult) -> None:

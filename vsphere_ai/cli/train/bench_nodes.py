@@ -46,14 +46,14 @@ def meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
 
 def without_lines(form: str) -> Emit:
     """Return what shows events; lines of results only in text."""
-    from vsphere_ai.app.events import Answer, BenchmarkRow
+    from vsphere_ai.app.events import BenchmarkRow, OutputLine
     from vsphere_ai.report.training.benchmark_text import live_line
 
     def emit(event: Event) -> None:
         if isinstance(event, BenchmarkRow):
             values = event.size, event.time, event.algbw, event.busbw
             click.echo(live_line(*values, is_first=event.is_first))
-        elif form == "text" or not isinstance(event, Answer):
+        elif form == "text" or not isinstance(event, OutputLine):
             show_event(event)
 
     return emit

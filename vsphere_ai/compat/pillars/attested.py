@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.compat.pillars.base import Case, PillarRule
+from vsphere_ai.compat.pillars.base import PillarCase, PillarRule
 from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
 
 FRAMEWORK = "Azure Well-Architected Framework, AI workloads on Azure infrastructure"
@@ -29,7 +29,7 @@ QUESTIONS = {
 }
 
 
-def _judge(case: Case) -> Assessed | None:
+def _judge(case: PillarCase) -> Assessed | None:
     found = case.records.attestations.get(case.rule.id)
     if found is None:
         return case.unknown(f"no answer: {case.rule.question}", remedy=f"answer {case.rule.id} in the attestations")

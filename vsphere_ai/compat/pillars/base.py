@@ -9,7 +9,7 @@ from inspect import getdoc
 from typing import Any, Literal
 
 from vsphere_ai.compat import gate
-from vsphere_ai.compat.base import Planned, Unreadable, planned_value, why_absent
+from vsphere_ai.compat.base import PlannedValue, Unreadable, planned_value, why_absent
 from vsphere_ai.fabric import networks
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu, is_whole
 from vsphere_ai.model.facts import Facts
@@ -31,7 +31,7 @@ LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True)
-class Farm:
+class AssessedFarm:
     """What is assessed: hosts with GPUs, VMs that train (with their clusters, port groups and sets), and records.
 
     `on` are the VMs (references) that run, or that will once a plan is carried out.
@@ -109,9 +109,9 @@ class PillarRule:
     """Compatibility rules whose findings it reports."""
     question: str = ""
     """What an operator attests."""
-    judge: Callable[[Case], Assessed | None] = lambda case: None
+    judge: Callable[[PillarCase], Assessed | None] = lambda case: None
 
-    def __call__(self, judge: Callable[[Case], Assessed | None]) -> PillarRule:
+    def __call__(self, judge: Callable[[PillarCase], Assessed | None]) -> PillarRule:
         """Return the rule with the function that judges."""
         return replace(self, judge=judge)
 
@@ -125,7 +125,7 @@ class PillarRule:
         """The paragraph of the rule in the documentation."""
         return (getdoc(self.judge) or "") if self.judge.__name__ != "<lambda>" else ""
 
-    def subjects(self, farm: Farm) -> Iterator[tuple[str, str]]:
+    def subjects(self, farm: AssessedFarm) -> Iterator[tuple[str, str]]:
         """Yield reference and name of every object the rule is about; both are empty for the farm as a whole."""
         if self.about in ("farm", "attestation"):
             yield "", ""
@@ -138,10 +138,10 @@ class PillarRule:
             found = farm.clusters if self.about == "cluster" else farm.port_groups
             yield from ((f.ref, networks.label(estate, f) if self.about == "port group" else f.name) for f in found)
 
-    def check(self, farm: Farm) -> Iterator[Assessed]:
+    def check(self, farm: AssessedFarm) -> Iterator[Assessed]:
         """Yield what the rule finds; a property that cannot be read becomes one unknown verdict."""
         for ref, name in self.subjects(farm):
-            case = Case(self, farm, ref, name)
+            case = PillarCase(self, farm, ref, name)
             try:
                 found = self.judge(case)
                 if found:
@@ -151,11 +151,11 @@ class PillarRule:
 
 
 @dataclass(frozen=True)
-class Case:
+class PillarCase:
     """One rule before one object: reads its properties and words the verdict."""
 
     rule: PillarRule
-    farm: Farm
+    farm: AssessedFarm
     ref: str
     name: str
 
@@ -189,7 +189,7 @@ class Case:
         pool = self.farm.view.estate.get(str(self.farm.view.facts(vm).get("resourcePool")))
         return str(pool.get("owner") or "") if pool else ""
 
-    def planned(self, path: str) -> Planned | None:
+    def planned(self, path: str) -> PlannedValue | None:
         """Return what a plan makes of a property of the host or VM."""
         return planned_value(self.farm.view, self.ref, path)
 

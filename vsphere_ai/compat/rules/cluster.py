@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, host_rule
+from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources import kinds
@@ -24,7 +24,7 @@ UNKNOWN = "the cluster of this host cannot be read"
     reads=("parent",),
     also_reads={"ClusterComputeResource": (PROFILE,)},
 )
-def cluster_configuration_profile(case: Case) -> Finding:
+def cluster_configuration_profile(case: RuleCase) -> Finding:
     """A cluster under a vSphere Configuration Profile applies its document to its hosts again.
 
     Advanced options, firewall rulesets and VMkernel adapters that differ from the document are drift, and the next
@@ -59,7 +59,7 @@ def cluster_configuration_profile(case: Case) -> Finding:
     also_reads={"ClusterComputeResource": (IMAGE,)},
     needed_by=frozenset({"graphics", "mig"}),
 )
-def cluster_image(case: Case) -> Finding:
+def cluster_image(case: RuleCase) -> Finding:
     """A cluster that is managed with a single image takes its VIBs from it, NVIDIA's host driver among them."""
     cluster = _cluster(case)
     if cluster is None:
@@ -71,6 +71,6 @@ def cluster_image(case: Case) -> Finding:
     return case.passed(f"{cluster.name} is managed with a single image: {removed}", seen)
 
 
-def _cluster(case: Case) -> Facts | None:
+def _cluster(case: RuleCase) -> Facts | None:
     case.need("parent")
     return case.view.estate.cluster_of(case.ref)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.compat.base import Case, host_rule
+from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.smi.live import readable
@@ -50,7 +50,7 @@ class HostDriver:
     reads=("software", "hardware.pciDevice", *PRODUCT),
     needed_by=frozenset({"graphics", "mig", "vgpu"}),
 )
-def gpu_vib(case: Case) -> Iterator[Finding]:
+def gpu_vib(case: RuleCase) -> Iterator[Finding]:
     """The NVIDIA vGPU manager has to be installed on the host.
 
     Boards for computing alone (A100, A30, H100) are served by the AI Enterprise line only; every board has an oldest
@@ -69,7 +69,7 @@ def gpu_vib(case: Case) -> Iterator[Finding]:
         yield _of(case, vib)
 
 
-def _of(case: Case, vib: Mapping[str, object]) -> Finding:
+def _of(case: RuleCase, vib: Mapping[str, object]) -> Finding:
     seen = (f"software[{vib['name']}].version", vib.get("version", ""))
     driver = host_driver(vib)
     if driver is None:
@@ -104,7 +104,7 @@ def branch(facts: Facts) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _reasons(case: Case, driver: HostDriver) -> Iterator[str]:
+def _reasons(case: RuleCase, driver: HostDriver) -> Iterator[str]:
     compute = [b.title for b in _boards(case) if b.mig_capable and not any("+gfx" in p for p in b.profile_names)]
     if driver.line == "VMware" and driver.branch >= COMPUTE_ONLY_SINCE and compute:
         yield f"{', '.join(compute)} is served by the NVIDIA AI Enterprise driver only"
@@ -113,7 +113,7 @@ def _reasons(case: Case, driver: HostDriver) -> Iterator[str]:
         yield f"built for ESXi {driver.built_for[0]}.{driver.built_for[1]}, the host runs {host[1]}"
 
 
-def _boards(case: Case) -> tuple[Board, ...]:
+def _boards(case: RuleCase) -> tuple[Board, ...]:
     """Return the distinct boards of the host; none when its devices are not shown, which gpu.model reports."""
     devices = case.facts.get("hardware.pciDevice") or ()
     return tuple(dict.fromkeys(g.board for g in found_gpus(devices) if g.board))

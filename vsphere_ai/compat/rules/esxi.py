@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, host_rule
+from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.model.estate.host_version import PRODUCT
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
@@ -23,7 +23,7 @@ SSH = "TSM-SSH"
     reads=PRODUCT,
     blocks_unknown=True,
 )
-def esxi_version(case: Case) -> Finding:
+def esxi_version(case: RuleCase) -> Finding:
     """A host has to run ESXi 7.0 Update 2 or later.
 
     Only the version decides: build numbers do not grow with versions. The build names the patch level; a build the
@@ -53,7 +53,7 @@ def esxi_version(case: Case) -> Finding:
     reads=("runtime.connectionState",),
     blocks_unknown=True,
 )
-def host_connected(case: Case) -> Finding:
+def host_connected(case: RuleCase) -> Finding:
     """The host has to be reached by vCenter: what it shows of a disconnected host is old or missing."""
     seen = case.read("runtime.connectionState")
     if seen.value == "connected":
@@ -70,7 +70,7 @@ def host_connected(case: Case) -> Finding:
     verdicts={"pass": "not in maintenance mode", "warn": "in maintenance mode already"},
     reads=("runtime.inMaintenanceMode",),
 )
-def host_maintenance(case: Case) -> Finding:
+def host_maintenance(case: RuleCase) -> Finding:
     """A host in maintenance mode can be configured, runs no VM, and is left in maintenance mode."""
     seen = case.read("runtime.inMaintenanceMode")
     if seen.value:
@@ -86,7 +86,7 @@ def host_maintenance(case: Case) -> Finding:
     reads=("summary.rebootRequired",),
     needed_by=frozenset({"graphics", "mig", "vgpu"}),
 )
-def host_reboot_pending(case: Case) -> Finding:
+def host_reboot_pending(case: RuleCase) -> Finding:
     """A restart that is pending takes effect together with the one of this plan."""
     seen = case.read("summary.rebootRequired")
     if not seen.value:
@@ -104,7 +104,7 @@ def host_reboot_pending(case: Case) -> Finding:
     reads=("config.lockdownMode",),
     needed_by=frozenset({"mig"}),
 )
-def host_lockdown(case: Case) -> Finding:
+def host_lockdown(case: RuleCase) -> Finding:
     """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses to all but its exception users.
 
     Whether the SSH user is one of them, `plan` asks (`ssh.lockdown`). The mode is never changed by this tool.
@@ -128,7 +128,7 @@ def host_lockdown(case: Case) -> Finding:
     reads=("config.service.service",),
     needed_by=frozenset({"mig"}),
 )
-def host_ssh_service(case: Case) -> Finding:
+def host_ssh_service(case: RuleCase) -> Finding:
     """The host needs the service `TSM-SSH`; when it is stopped it is started for as long as it is needed."""
     services = {str(s.get("key")): s for s in case.need("config.service.service")}
     if SSH not in services:

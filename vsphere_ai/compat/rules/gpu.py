@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vsphere_ai.compat.base import Case, Evidence, host_rule
+from vsphere_ai.compat.base import Evidence, RuleCase, host_rule
 from vsphere_ai.compat.devices import gpus
-from vsphere_ai.gpu.devices import Gpu
+from vsphere_ai.gpu.devices import PhysicalGpu
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.plain import PlainObject
@@ -26,7 +26,7 @@ PLANNED_SHARED_DIRECT = "shared_direct"
     reads=("hardware.pciDevice",),
     needed_by=GPU_KINDS,
 )
-def gpu_model(case: Case) -> Iterator[Finding]:
+def gpu_model(case: RuleCase) -> Iterator[Finding]:
     """The host has a physical NVIDIA GPU, and the catalogue of boards knows its PCI device id."""
     found = gpus(case)
     if not found:
@@ -55,7 +55,7 @@ def gpu_model(case: Case) -> Iterator[Finding]:
     reads=("hardware.pciDevice",),
     needed_by=frozenset({"mig"}),
 )
-def gpu_mig_capable(case: Case) -> Iterator[Finding]:
+def gpu_mig_capable(case: RuleCase) -> Iterator[Finding]:
     """Only some boards can be divided into GPU instances."""
     found = gpus(case)
     listed = boards_as_listed(case.facts)
@@ -89,13 +89,13 @@ def gpu_mig_capable(case: Case) -> Iterator[Finding]:
     reads=("hardware.pciDevice", "config.pciPassthruInfo", "config.graphicsInfo"),
     needed_by=GPU_KINDS,
 )
-def gpu_passthrough(case: Case) -> Iterator[Finding]:
+def gpu_passthrough(case: RuleCase) -> Iterator[Finding]:
     """A GPU handed to passthrough as a whole cannot be Shared Direct; the host's other GPUs can."""
     found = gpus(case)
     settings = _by_id(case.need("config.pciPassthruInfo"), "id")
     active = _by_id(case.facts.get("config.graphicsInfo") or (), "pciId")
     free: list[Evidence] = []
-    taken: list[tuple[Gpu, Evidence]] = []
+    taken: list[tuple[PhysicalGpu, Evidence]] = []
     for gpu in found:
         if active.get(gpu.pci, {}).get("graphicsType") == "direct":
             taken.append((gpu, (f"config.graphicsInfo[{gpu.pci}].graphicsType", "direct")))
@@ -117,7 +117,7 @@ def gpu_passthrough(case: Case) -> Iterator[Finding]:
             yield case.warned(f"GPU {gpu.pci} is in passthrough mode, {others}", seen)
 
 
-def _wants_others(case: Case) -> bool:
+def _wants_others(case: RuleCase) -> bool:
     """Return whether a playbook or a VM wants a GPU of this host that is not passed through."""
     view, estate = case.view, case.view.estate
     here, cluster = estate.vms_on(case.ref), estate.cluster_of(case.ref)
@@ -140,7 +140,7 @@ def _wants_others(case: Case) -> bool:
     reads=("hardware.pciDevice", "config.graphicsInfo", "config.graphicsConfig"),
     needed_by=frozenset({"vgpu"}),
 )
-def gpu_shared_direct(case: Case) -> Iterator[Finding]:
+def gpu_shared_direct(case: RuleCase) -> Iterator[Finding]:
     """A vGPU starts only on a GPU whose active graphics type is Shared Direct.
 
     A configured type is active after the next restart.
@@ -178,7 +178,7 @@ def gpu_shared_direct(case: Case) -> Iterator[Finding]:
     reads=("config.pciPassthruInfo",),
     needed_by=GPU_KINDS,
 )
-def gpu_iommu(case: Case) -> Finding:
+def gpu_iommu(case: RuleCase) -> Finding:
     """VT-d or AMD IOMMU has to be on in the BIOS.
 
     No property shows it. A device vSphere calls passthrough-capable proves it, the absence of one is only a suspicion.
@@ -206,7 +206,7 @@ def gpu_iommu(case: Case) -> Finding:
     reads=("hardware.pciDevice", "config.pciPassthruInfo"),
     needed_by=GPU_KINDS,
 )
-def gpu_sriov(case: Case) -> Iterator[Finding]:
+def gpu_sriov(case: RuleCase) -> Iterator[Finding]:
     """From Ampere on every vGPU is bound to an SR-IOV virtual function, so SR-IOV has to be on in the BIOS.
 
     A GPU that vSphere calls SR-IOV-capable shows it; the contrary is only a suspicion.
@@ -229,7 +229,7 @@ def gpu_sriov(case: Case) -> Iterator[Finding]:
         yield case.passed(f"{_gpus(seen, ' is', ' are')} SR-IOV-capable", *seen)
 
 
-def _by_model(found: Sequence[Gpu]) -> tuple[tuple[Gpu, ...], ...]:
+def _by_model(found: Sequence[PhysicalGpu]) -> tuple[tuple[PhysicalGpu, ...], ...]:
     models = dict.fromkeys(g.device_id for g in found)
     return tuple(tuple(g for g in found if g.device_id == m) for m in models)
 
@@ -242,7 +242,7 @@ def _by_id(items: Sequence[PlainObject], key: str) -> dict[str, PlainObject]:
     return {str(i[key]): i for i in items}
 
 
-def _configured(case: Case, pci: str) -> str | None:
+def _configured(case: RuleCase, pci: str) -> str | None:
     config = case.facts.get("config.graphicsConfig") or {}
     types = {d["deviceId"]: d["graphicsType"] for d in config.get("deviceType") or ()}
     return types.get(pci, config.get("hostDefaultGraphicsType"))

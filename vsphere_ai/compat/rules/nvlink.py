@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from vsphere_ai.compat.base import Case, Evidence, Planned, vm_rule
+from vsphere_ai.compat.base import Evidence, PlannedValue, RuleCase, vm_rule
 from vsphere_ai.compat.devices import vgpu_names
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, board_of, parse
 from vsphere_ai.model.finding import Finding
@@ -30,7 +30,7 @@ UVM_KEY = re.compile(r"pciPassthru\d+\.cfg\.enable_uvm")
     reads=("config.extraConfig", "config.hardware.device"),
     needed_by=frozenset({"vgpu", "device_groups"}),
 )
-def vm_peer_to_peer(case: Case) -> Finding:
+def vm_peer_to_peer(case: RuleCase) -> Finding:
     """The vGPUs of one VM reach each other over NVLink only if each has the full frame buffer of a GPU.
 
     Not over PCIe, and never from or to a MIG-backed vGPU. On A100, unified memory switches it off as well.
@@ -73,7 +73,7 @@ def vm_peer_to_peer(case: Case) -> Finding:
     reads=("config.extraConfig", "config.hardware.device"),
     needed_by=frozenset({"vgpu"}),
 )
-def vm_unified_memory(case: Case) -> Finding:
+def vm_unified_memory(case: RuleCase) -> Finding:
     """Unified memory needs a vGPU that has a GPU, or a GPU instance, to itself.
 
     NVIDIA's page on NVSwitch systems narrows that to time-sliced vGPUs with the full frame buffer.
@@ -88,13 +88,13 @@ def vm_unified_memory(case: Case) -> Finding:
     return case.passed("unified memory is off", ("config.extraConfig", "no enable_uvm"))
 
 
-def _linked(case: Case) -> bool:
+def _linked(case: RuleCase) -> bool:
     """Return whether a device group of the VM joins its GPUs by NVLink, by its name."""
     states = offered(case.view, case.ref, VmDevices)
     return any(link.lower().startswith("nvlink") for state in states for link in state.joins())
 
 
-def unified_memory(extra: Iterable[Mapping[str, object]], planned: Planned | None) -> Evidence | None:
+def unified_memory(extra: Iterable[Mapping[str, object]], planned: PlannedValue | None) -> Evidence | None:
     """Return the evidence that unified memory is on for a vGPU of a VM, or will be after a plan; None: it is off.
 
     `extra` is ``config.extraConfig`` of the VM, `planned` what a plan makes of it.
@@ -106,7 +106,7 @@ def unified_memory(extra: Iterable[Mapping[str, object]], planned: Planned | Non
     return next((("config.extraConfig", f"{key} = 1") for key in on), None)
 
 
-def _unified_memory(case: Case) -> Evidence | None:
+def _unified_memory(case: RuleCase) -> Evidence | None:
     return unified_memory(case.need("config.extraConfig"), case.planned("config.extraConfig"))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, Evidence, host_rule
+from vsphere_ai.compat.base import Evidence, RuleCase, host_rule
 from vsphere_ai.compat.devices import gpus
-from vsphere_ai.fabric.api_types import PciDevice
+from vsphere_ai.fabric.api_types import ApiPciDevice
 from vsphere_ai.gpu.devices import NVIDIA, UNSIGNED
 from vsphere_ai.model.finding import Finding
 
@@ -25,7 +25,7 @@ NVSWITCH_SOURCE = "NVIDIA AI Enterprise 8.0 and 9, NVIDIA vGPU for Compute: NVID
     reads=("hardware.pciDevice", "config.pciPassthruInfo"),
     needed_by=frozenset({"graphics", "passthrough", "pci_devices"}),
 )
-def gpu_nvswitch_passthrough(case: Case) -> Finding:
+def gpu_nvswitch_passthrough(case: RuleCase) -> Finding:
     """NVIDIA AI Enterprise 8.0 does not support GPU passthrough under vSphere on systems with NVSwitch."""
     switches = [d for d in case.need("hardware.pciDevice") if _is_nvswitch(d)]
     now = {p["id"]: p.get("passthruEnabled") for p in case.need("config.pciPassthruInfo")}
@@ -57,7 +57,7 @@ def gpu_nvswitch_passthrough(case: Case) -> Finding:
     reads=("hardware.pciDevice",),
     needed_by=frozenset({"graphics", "vgpu"}),
 )
-def gpu_fabric_manager(case: Case) -> Finding:
+def gpu_fabric_manager(case: RuleCase) -> Finding:
     """On HGX B200 and B300 the NVSwitch needs Fabric Manager as a component of ESXi.
 
     NVIDIA AI Enterprise Infra 9.0 does not contain it; 8.2 does. vCenter does not show whether it runs.
@@ -74,5 +74,5 @@ def gpu_fabric_manager(case: Case) -> Finding:
     return case.unknown(message, found[0].seen, help=help)
 
 
-def _is_nvswitch(device: PciDevice) -> bool:
+def _is_nvswitch(device: ApiPciDevice) -> bool:
     return (device["vendorId"] & UNSIGNED, device["classId"] & UNSIGNED) == (NVIDIA, BRIDGE_CLASS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.compat.base import Case, host_rule, vm_rule, why_absent
+from vsphere_ai.compat.base import RuleCase, host_rule, vm_rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
@@ -33,7 +33,7 @@ DEVICES, NICS, SWITCHES = fabric_route.HOST_PATHS
     reads=(DEVICES,),
     needed_by=frozenset({"pvrdma", "pvrdma_host"}),
 )
-def host_rdma_device(case: Case) -> Finding:
+def host_rdma_device(case: RuleCase) -> Finding:
     """Without an active RoCE device PVRDMA still works, over TCP and slowly; a functional test does not show it."""
     devices = case.need(DEVICES)
     roce = {str(d["device"]): fabric_route.state_of(d) for d in devices if fabric_route.protocols(d)}
@@ -62,7 +62,7 @@ def host_rdma_device(case: Case) -> Finding:
     reads=(OPTION, vmk.VNICS, DEVICES, SWITCHES),
     needed_by=frozenset({"pvrdma"}),
 )
-def host_pvrdma_vmknic(case: Case) -> Finding:
+def host_pvrdma_vmknic(case: RuleCase) -> Finding:
     """PVRDMA uses one VMkernel adapter of the host, named by the advanced option `Net.PVRDMAVmknic`.
 
     It should be on the distributed switch of the RDMA NIC.
@@ -91,7 +91,7 @@ def host_pvrdma_vmknic(case: Case) -> Finding:
     return case.warned(what, seen, help=case.play("pvrdma_host: {vmknic: vmkN, firewall: true}"))
 
 
-def _astray(case: Case, name: str, vnic: Vnic) -> str:
+def _astray(case: RuleCase, name: str, vnic: Vnic) -> str:
     """Say where the adapter is, when that is no switch with an RDMA NIC and there is such a one."""
     facts = case.facts
     able = dvs.with_rdma(facts)
@@ -113,7 +113,7 @@ def _astray(case: Case, name: str, vnic: Vnic) -> str:
     reads=(FIREWALL,),
     needed_by=frozenset({"pvrdma"}),
 )
-def host_pvrdma_firewall(case: Case) -> Finding:
+def host_pvrdma_firewall(case: RuleCase) -> Finding:
     """PVRDMA of two hosts talks over a port that the host firewall opens with the ruleset `pvrdma`."""
     rulesets = {r["key"]: r["enabled"] for r in case.need(FIREWALL)}
     seen = (f"{FIREWALL}[{RULESET}].enabled", rulesets.get(RULESET, "no such ruleset"))
@@ -134,7 +134,7 @@ def host_pvrdma_firewall(case: Case) -> Finding:
     reads=(DEVICES, NICS, SWITCHES),
     needed_by=frozenset({"pvrdma"}),
 )
-def host_rdma_uplinks(case: Case) -> Finding | None:
+def host_rdma_uplinks(case: RuleCase) -> Finding | None:
     """PVRDMA does not team: the RDMA NIC has to be the only uplink of its distributed switch on a host."""
     rdma = set(map(fabric_route.uplink_key, case.need(DEVICES)))
     names = {n["key"]: str(n["device"]) for n in case.need(NICS)}
@@ -162,7 +162,7 @@ def host_rdma_uplinks(case: Case) -> Finding | None:
     reads=(OPTION, vmk.VNICS),
     needed_by=frozenset({"pvrdma"}),
 )
-def host_pvrdma_mtu(case: Case) -> Finding | None:
+def host_pvrdma_mtu(case: RuleCase) -> Finding | None:
     """The VMkernel adapter for PVRDMA needs the MTU of its switch: longer frames are lost on the way."""
     name, vnics = case.need(OPTION), case.need(vmk.VNICS)
     vnic = next((v for v in vnics if v["device"] == name), None)
@@ -199,7 +199,7 @@ def host_pvrdma_mtu(case: Case) -> Finding | None:
     },
     needed_by=frozenset({"pvrdma"}),
 )
-def dvs_version(case: Case) -> Iterator[Finding]:
+def dvs_version(case: RuleCase) -> Iterator[Finding]:
     """PVRDMA needs a distributed switch of version 6.5 or later behind its port group."""
     switches: dict[str, None] = {}
     for name in dict.fromkeys(name for name, _ in wanted_adapters(case)):
@@ -214,7 +214,7 @@ def dvs_version(case: Case) -> Iterator[Finding]:
         yield _of(case, switch)
 
 
-def _of(case: Case, ref: str) -> Finding:
+def _of(case: RuleCase, ref: str) -> Finding:
     facts = case.view.estate.get(ref)
     text = facts.get("config.productInfo.version") if facts else None
     version = numbers(text)
@@ -245,7 +245,7 @@ def _of(case: Case, ref: str) -> Finding:
     },
     needed_by=frozenset({"pvrdma"}),
 )
-def vm_rdma_path(case: Case) -> Finding | None:
+def vm_rdma_path(case: RuleCase) -> Finding | None:
     """Where the way from a PVRDMA adapter to an RDMA device is broken, PVRDMA falls back to TCP without a warning.
 
     The way is followed link by link on the host the VM is on; `vsphere-ai rdma trace` shows all of it.
@@ -274,7 +274,7 @@ def vm_rdma_path(case: Case) -> Finding | None:
     return case.passed(f"RDMA over {over} on {host.name}", *seen)
 
 
-def _port_group(case: Case, name: str) -> Facts | None:
+def _port_group(case: RuleCase, name: str) -> Facts | None:
     """Find a port group by its key, which is its object id, or by the name that means it for the VM."""
     estate = case.view.estate
     return estate.get(f"{dvs.PORT_GROUP}:{name}") or networks.for_vm(estate, case.ref, name).network

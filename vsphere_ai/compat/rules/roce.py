@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vsphere_ai.compat.base import Case, Evidence, host_rule, vm_rule
+from vsphere_ai.compat.base import Evidence, RuleCase, host_rule, vm_rule
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.compat.rules.vm_hardware import hardware_version
 from vsphere_ai.fabric import nic_settings
@@ -40,7 +40,7 @@ ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
     also_reads={"HostSystem": (OPTIONS,)},
     needed_by=frozenset({"pvrdma", "roce", "nics"}),
 )
-def host_roce_lossless(case: Case) -> Finding | None:
+def host_roce_lossless(case: RuleCase) -> Finding | None:
     """RoCE needs an Ethernet that loses no frames: flow control on one priority (PFC), or global pause.
 
     The options of `nmlx5_core` say it of the NICs of that driver; others are asked themselves. Whether the physical
@@ -93,7 +93,7 @@ def host_roce_lossless(case: Case) -> Finding | None:
     also_reads={"HostSystem": (OPTIONS,)},
     needed_by=frozenset({"pvrdma", "roce", "nics"}),
 )
-def host_dcb(case: Case) -> Iterator[Finding]:
+def host_dcb(case: RuleCase) -> Iterator[Finding]:
     """Flow control per priority that is configured has to be at work on the NIC, and global pause beside it cannot be.
 
     The options of `nmlx5_core` are about the NICs of that driver only, and count from a boot on; the physical switch
@@ -139,7 +139,7 @@ def host_dcb(case: Case) -> Iterator[Finding]:
     reads=(DEVICES, "config.network.proxySwitch"),
     needed_by=frozenset({"pvrdma", "roce"}),
 )
-def host_rdma_mtu(case: Case) -> Iterator[Finding]:
+def host_rdma_mtu(case: RuleCase) -> Iterator[Finding]:
     """An RDMA device takes the largest of 256, 512, 1024, 2048 and 4096 bytes that fits the MTU of its switch.
 
     9000 gives 4096, 1500 gives 1024, which costs throughput. It has to be alike on both ends and on the way.
@@ -183,7 +183,7 @@ def host_rdma_mtu(case: Case) -> Iterator[Finding]:
     also_reads={"HostSystem": PRODUCT},
     needed_by=frozenset({"pvrdma"}),
 )
-def vm_pvrdma_endpoints(case: Case) -> Finding | None:
+def vm_pvrdma_endpoints(case: RuleCase) -> Finding | None:
     """PVRDMA adapters talk to each other; to RDMA devices outside of vSphere they need native endpoints.
 
     Those take hardware version 18 and ESXi 7.0 U1 on every host in question. Without them all peers have to be VMs
@@ -206,13 +206,13 @@ def vm_pvrdma_endpoints(case: Case) -> Finding | None:
     return case.passed(f"hardware version {version}: native endpoints where the NIC has them", seen)
 
 
-def _roce_nics(case: Case) -> dict[str, str]:
+def _roce_nics(case: RuleCase) -> dict[str, str]:
     """Return the NICs of the active RoCE devices, with their drivers."""
     uplinks = {uplink_key(d) for d in case.need(DEVICES) if is_up(d)}
     return {str(n["device"]): str(n.get("driver", "")) for n in case.need(NICS) if n.get("key") in uplinks}
 
 
-def _configured(case: Case, nics: Mapping[str, str]) -> tuple[dict[str, str], Sequence[Evidence]]:
+def _configured(case: RuleCase, nics: Mapping[str, str]) -> tuple[dict[str, str], Sequence[Evidence]]:
     """Return the NICs that the options of their driver give PFC, with how it gets there; and what was seen of that."""
     given = case.planned(OPTIONS)
     planned = given.value if given else None
@@ -227,20 +227,20 @@ def _configured(case: Case, nics: Mapping[str, str]) -> tuple[dict[str, str], Se
     return {}, (seen,)
 
 
-def _pauses(case: Case) -> dict[str, Pause]:
+def _pauses(case: RuleCase) -> dict[str, Pause]:
     """Return global pause as it was read, with what is planned of it; drivers lose theirs when the host restarts."""
     read = {} if case.ref in case.view.rebooting else nic_settings.pauses(case.facts)
     planned = {nic: pause for state in offered(case.view, case.ref, Pauses) for nic, pause in state.pauses().items()}
     return read | planned
 
 
-def _switch(case: Case, device: HostRdmaDevice) -> Facts | None:
+def _switch(case: RuleCase, device: HostRdmaDevice) -> Facts | None:
     """Return its distributed switch, as it will be."""
     nic = uplink_key(device)
     return with_uuid(case.view.estate, [u for u, p in proxies(case.facts).items() if nic in p.get("pnic", ())])
 
 
-def _has_planned_mtu(case: Case, switch: Facts) -> bool:
+def _has_planned_mtu(case: RuleCase, switch: Facts) -> bool:
     """Return whether this plan says which MTU a switch has; what a playbook leaves out of a switch stays as it is."""
     at = case.view.estate.datacenter_of(case.ref)
     if at is None or not any(case.view.is_planned(at.ref, kind) for kind in kinds_with(HasSwitches)):

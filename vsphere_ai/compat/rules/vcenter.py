@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, vcenter_rule
+from vsphere_ai.compat.base import RuleCase, vcenter_rule
 from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import MINIMUM, dotted, numbers
@@ -18,7 +18,7 @@ UPDATE = "update vCenter Server; it is updated before its hosts"
     verdicts={"pass": "7.0.2 or later", "fail": "earlier", "unknown": "the version is not a dotted number"},
     blocks_unknown=True,
 )
-def vcenter_version(case: Case) -> Finding:
+def vcenter_version(case: RuleCase) -> Finding:
     """The vCenter Server has to be 7.0 Update 2 or later. Versions are compared as numbers, never as text."""
     about = case.view.estate.about
     seen, version = ("about.version", about.version), numbers(about.version)
@@ -36,7 +36,7 @@ def vcenter_version(case: Case) -> Finding:
     verdicts={"pass": "7.0.2.0 or later", "fail": "earlier", "unknown": "the API version is not a dotted number"},
     blocks_unknown=True,
 )
-def vcenter_api(case: Case) -> Finding:
+def vcenter_api(case: RuleCase) -> Finding:
     """The session has to speak API 7.0.2.0 or later. An older one silently leaves out fields it does not know."""
     api = case.view.estate.about.api
     seen, version = ("about.api", api), numbers(api)
@@ -53,7 +53,7 @@ def vcenter_api(case: Case) -> Finding:
     source="vSphere Web Services API reference, AboutInfo.apiType",
     verdicts={"pass": "`VirtualCenter`", "warn": "`HostAgent`: an ESXi host", "unknown": "any other type"},
 )
-def vcenter_type(case: Case) -> Finding:
+def vcenter_type(case: RuleCase) -> Finding:
     """The server should be a vCenter.
 
     An ESXi host answers the same protocol, but has no clusters, no distributed switches and no DRS, and cannot watch
@@ -81,7 +81,7 @@ def vcenter_type(case: Case) -> Finding:
     },
     also_reads={"HostSystem": PRODUCT},
 )
-def vcenter_newest(case: Case) -> Finding:
+def vcenter_newest(case: RuleCase) -> Finding:
     """A vCenter manages hosts of its own version and earlier ones. Compared are version and update, not builds."""
     about = case.view.estate.about
     seen, own = ("about.version", about.version), numbers(about.version)

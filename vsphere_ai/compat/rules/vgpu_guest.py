@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, wraps
 
-from vsphere_ai.compat.base import Case, Judge, vm_rule
+from vsphere_ai.compat.base import Judge, RuleCase, vm_rule
 from vsphere_ai.compat.vgpu_branches import branch_of, works_with
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.smi import live
@@ -21,14 +21,14 @@ guest_rule = partial(
 )
 
 
-def of_guest(judge: Callable[[Case, RunningVgpu, str], Finding]) -> Judge:
+def of_guest(judge: Callable[[RuleCase, RunningVgpu, str], Finding]) -> Judge:
     """Let a rule judge the first vGPU of a VM that is on, with the host's driver; it says nothing of any other VM.
 
     Licence and driver are those of the guest, and the same for all its vGPUs.
     """
 
     @wraps(judge)
-    def judged(case: Case) -> Finding | None:
+    def judged(case: RuleCase) -> Finding | None:
         on = case.need("runtime.powerState") == "poweredOn"
         if not on or not any(is_vgpu(d) for d in case.need("config.hardware.device")):
             return None
@@ -60,7 +60,7 @@ def of_guest(judge: Callable[[Case, RunningVgpu, str], Finding]) -> Judge:
     },
 )
 @of_guest
-def vgpu_licence(case: Case, vgpu: RunningVgpu, host_driver: str) -> Finding:
+def vgpu_licence(case: RuleCase, vgpu: RunningVgpu, host_driver: str) -> Finding:
     """A guest with a vGPU needs a licence from NVIDIA's License System; without one its performance is degraded.
 
     The host sees the state of every guest, so no guest has to be asked.
@@ -88,7 +88,7 @@ def vgpu_licence(case: Case, vgpu: RunningVgpu, host_driver: str) -> Finding:
     },
 )
 @of_guest
-def vgpu_guest_driver(case: Case, vgpu: RunningVgpu, host_driver: str) -> Finding:
+def vgpu_guest_driver(case: RuleCase, vgpu: RunningVgpu, host_driver: str) -> Finding:
     """The NVIDIA driver in the guest has to be of a release that works with the host's vGPU manager.
 
     That is the host's own release branch, the branch before it, or, where the host's is a long-term support branch, the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule
+from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.guest_ids import LINUX, NOT_LINUX
 
@@ -23,7 +23,7 @@ FIRST_ENCODED = 9 * 1024
     reads=("config.firmware",),
     needed_by=frozenset({"vgpu"}),
 )
-def vm_firmware(case: Case) -> Finding:
+def vm_firmware(case: RuleCase) -> Finding:
     """GPUs with large memory windows (A100 and later) need EFI firmware.
 
     A change is planned together with a vGPU, but a guest installed under BIOS does not boot under EFI.
@@ -47,7 +47,7 @@ def vm_firmware(case: Case) -> Finding:
     reads=("config.memoryReservationLockedToMax",),
     needed_by=frozenset({"vgpu", "pvrdma"}),
 )
-def vm_memory_reservation(case: Case) -> Finding:
+def vm_memory_reservation(case: RuleCase) -> Finding:
     """A vGPU or a PVRDMA adapter needs all memory of the VM reserved."""
     planned = _planned_reservation(case)
     if planned:
@@ -66,7 +66,7 @@ def vm_memory_reservation(case: Case) -> Finding:
     reads=("config.memoryHotAddEnabled", "config.cpuHotAddEnabled"),
     needed_by=frozenset({"vgpu", "pvrdma", "pci_devices"}),
 )
-def vm_hot_add(case: Case) -> Finding:
+def vm_hot_add(case: RuleCase) -> Finding:
     """Memory hot add does not go together with passthrough devices.
 
     CPU hot add hides the NUMA topology from the guest (the latter is unverified).
@@ -86,7 +86,7 @@ def vm_hot_add(case: Case) -> Finding:
     verdicts={"pass": "running", "warn": "not running in a VM that is on, or too old", "unknown": "the VM is not on"},
     reads=("runtime.powerState", "guest.toolsRunningStatus", "guest.toolsVersionStatus2", "config.tools.toolsVersion"),
 )
-def vm_tools(case: Case) -> Finding:
+def vm_tools(case: RuleCase) -> Finding:
     """VMware Tools let the guest be shut down in order; without them a power-off is hard.
 
     Of a VM that is off nothing is known. `guestToolsUnmanaged` is open-vm-tools, the normal case on Linux.
@@ -118,7 +118,7 @@ def vm_tools(case: Case) -> Finding:
     reads=("config.guestId",),
     needed_by=frozenset({"pvrdma"}),
 )
-def vm_guest_linux64(case: Case) -> Finding:
+def vm_guest_linux64(case: RuleCase) -> Finding:
     """PVRDMA has a driver for 64-bit Linux guests only. The verdict is about the guest system the VM declares."""
     guest = str(case.need("config.guestId"))
     seen = ("config.guestId", guest)
@@ -138,7 +138,7 @@ def vm_guest_linux64(case: Case) -> Finding:
     reads=("runtime.question", "runtime.powerState"),
     about_state=True,
 )
-def vm_question(case: Case) -> Finding:
+def vm_question(case: RuleCase) -> Finding:
     """A VM that asks a question does nothing until it is answered; this tool never answers."""
     power = case.read("runtime.powerState")
     if "runtime.question" in case.facts.unreadable:
@@ -158,7 +158,7 @@ def tools_version(number: int | None) -> str:
     return f"{number // 1024}.{number % 1024 // 32}.{number % 32}"
 
 
-def _planned_reservation(case: Case) -> Evidence | None:
+def _planned_reservation(case: RuleCase) -> Evidence | None:
     planned = case.planned("config.memoryReservationLockedToMax")
     if planned and planned.value == "full":
         return planned.evidence

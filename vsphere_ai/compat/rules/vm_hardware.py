@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule, why_absent
+from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
-from vsphere_ai.model.estate.host_version import PRODUCT, Limit, hardware_limits, hardware_number
+from vsphere_ai.model.estate.host_version import PRODUCT, VersionLimit, hardware_limits, hardware_number
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.versions import first_esxi_with
@@ -30,7 +30,7 @@ Adapters = tuple[tuple[str, str | None], ...]
     needed_by=frozenset({"hardware", "vgpu", "pvrdma"}),
     blocks_unknown=True,
 )
-def vm_hardware_version(case: Case) -> Finding:
+def vm_hardware_version(case: RuleCase) -> Finding:
     """The virtual hardware version has to carry the VM's devices.
 
     That is 13 for PVRDMA (17 for its namespaces, 14 to 19 for a chosen RoCE version), 15 for several vGPUs; 17 or
@@ -68,7 +68,7 @@ def vm_hardware_version(case: Case) -> Finding:
     reads=("config.version",),
     also_reads={"HostSystem": PRODUCT},
 )
-def vm_hardware_hosts(case: Case) -> Finding:
+def vm_hardware_hosts(case: RuleCase) -> Finding:
     """Every host the VM may run on has to run its hardware version; the oldest host decides."""
     version, seen = hardware_version(case)
     if version is None:
@@ -89,7 +89,7 @@ def vm_hardware_hosts(case: Case) -> Finding:
     return case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
 
 
-def hardware_version(case: Case) -> tuple[int | None, Evidence]:
+def hardware_version(case: RuleCase) -> tuple[int | None, Evidence]:
     """Return the VM's hardware version, planned or present, with where it was seen; None when it is no number."""
     planned = case.planned("config.version")
     if planned is not None:
@@ -113,7 +113,7 @@ def _advice(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str,
         yield f"{VGPU} or later is advised for vGPUs", VGPU
 
 
-def _newer_hosts(case: Case, version: int, known: Sequence[Limit]) -> str:
+def _newer_hosts(case: RuleCase, version: int, known: Sequence[VersionLimit]) -> str:
     """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
     old = listed(limit.host for limit in known if limit.hardware < version)
     hosts = f"upgrade {old} to {first_esxi_with(version)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.compat.base import Case, Evidence, vm_rule
+from vsphere_ai.compat.base import Evidence, RuleCase, vm_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import differences
 from vsphere_ai.resources import kinds
@@ -33,7 +33,7 @@ NOT_REACHED: Mapping[str, str] = {
     reads=(POWER,),
     about_state=True,
 )
-def vm_suspended(case: Case) -> Finding:
+def vm_suspended(case: RuleCase) -> Finding:
     """A suspended VM keeps its devices and settings as they were: its configuration cannot be changed."""
     power = case.read(POWER)
     if power.value != "suspended":
@@ -56,7 +56,7 @@ def vm_suspended(case: Case) -> Finding:
     reads=(CONNECTION,),
     about_state=True,
 )
-def vm_connected(case: Case) -> Finding:
+def vm_connected(case: RuleCase) -> Finding:
     """The VM is reached by vCenter: it is registered, and its files can be read. Every call about another one fails."""
     state = case.read(CONNECTION)
     host = case.view.estate.host_of(case.ref)
@@ -79,7 +79,7 @@ def vm_connected(case: Case) -> Finding:
     reads=(SNAPSHOT, VERSION, POWER),
     needed_by=frozenset({"device_groups", "hardware", "pci_devices", "pvrdma", "vgpu"}),
 )
-def vm_snapshots(case: Case) -> Finding:
+def vm_snapshots(case: RuleCase) -> Finding:
     """Reverting to a snapshot takes virtual hardware and devices back with it.
 
     VMware advises a snapshot before the hardware version is raised, so it is allowed. That reverting drops a
@@ -108,7 +108,7 @@ def vm_snapshots(case: Case) -> Finding:
     reads=(FAULT_TOLERANCE, "config.ftInfo", POWER),
     about_state=True,
 )
-def vm_fault_tolerance(case: Case) -> Finding:
+def vm_fault_tolerance(case: RuleCase) -> Finding:
     """Fault Tolerance allows no vGPU, no passthrough device and no PVRDMA, and no change of the hardware."""
     power, state = case.read(POWER), case.facts.get(FAULT_TOLERANCE)
     seen: tuple[Evidence, ...] = ((FAULT_TOLERANCE, state or "unset"), power)
@@ -128,7 +128,7 @@ def vm_fault_tolerance(case: Case) -> Finding:
     reads=("config.keyId", "config.hardware.device"),
     about_state=True,
 )
-def vm_encrypted(case: Case) -> Finding:
+def vm_encrypted(case: RuleCase) -> Finding:
     """An encrypted VM, such as one with a virtual TPM, powers on only where its host gets its key.
 
     Which privileges a reconfigure takes is *unverified*; they are in the group Cryptographic operations.
@@ -150,7 +150,7 @@ def vm_encrypted(case: Case) -> Finding:
     reads=("parentVApp", POWER),
     about_state=True,
 )
-def vm_in_vapp(case: Case) -> Finding:
+def vm_in_vapp(case: RuleCase) -> Finding:
     """A vApp has a start order of its own, which a power cycle of one of its VMs does not follow."""
     power, ref = case.read(POWER), case.facts.get("parentVApp")
     if not ref:
@@ -172,7 +172,7 @@ def vm_in_vapp(case: Case) -> Finding:
     reads=("disabledMethod", "recentTask", VERSION, POWER),
     about_state=True,
 )
-def vm_methods(case: Case) -> Finding:
+def vm_methods(case: RuleCase) -> Finding:
     """Backup and replication products disable methods of a VM while they work on it; a call of one is refused."""
     power, facts = case.read(POWER), case.facts
     disabled = ", ".join(sorted(_needed(case, str(power.value)) & {*(facts.get("disabledMethod") or ())}))
@@ -186,16 +186,16 @@ def vm_methods(case: Case) -> Finding:
     return case.passed("nothing else is at work on it", power, ("recentTask", ", ".join(refs) or "unset"))
 
 
-def _is_changed(case: Case) -> bool:
+def _is_changed(case: RuleCase) -> bool:
     return bool(case.view.planned_kinds(case.ref))
 
 
-def _is_upgraded(case: Case) -> bool:
+def _is_upgraded(case: RuleCase) -> bool:
     planned = case.planned(VERSION)
     return planned is not None and f"vmx-{planned.value}" != case.facts.get(VERSION)
 
 
-def _only_upgraded(case: Case) -> bool:
+def _only_upgraded(case: RuleCase) -> bool:
     """Return whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
     planned, changed = case.planned(VERSION), case.view.planned_kinds(case.ref)
     if planned is None or len(changed) > 1:
@@ -210,7 +210,7 @@ def _names(trees: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield from _names(tree.get("childSnapshotList") or ())
 
 
-def _needed(case: Case, power: str) -> set[str]:
+def _needed(case: RuleCase, power: str) -> set[str]:
     """Return the methods that are called, less those that the power state disables by itself."""
     on = power == "poweredOn"
     if case.use == "move":
@@ -222,7 +222,7 @@ def _needed(case: Case, power: str) -> set[str]:
     return {*sent, *(["PowerOffVM_Task"] if on else []), *(["UpgradeVM_Task"] if upgrades else [])}
 
 
-def _running(case: Case, refs: Iterable[str]) -> Iterator[str]:
+def _running(case: RuleCase, refs: Iterable[str]) -> Iterator[str]:
     for ref in refs:
         task = case.view.estate.get(ref)
         if task is not None and task.get("info.state") in ("queued", "running"):

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT, SshClient
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, Unended
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, Unended
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 
 
-class Ssh(SshClient):
+class EsxiSsh(SshClient):
     """A connection to one host, opened by the first command. A context manager that closes it."""
 
-    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
+    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> CommandOutput:
         """Run one command and return its status and output.
 
         Without an end within `deadline_s` seconds, or when the connection breaks, it is given up, and the error is
@@ -30,11 +30,11 @@ class Ssh(SshClient):
             if not self.is_busy:  # it still writes
                 self.close()
             self._abandon(command, Unended(f"it wrote more than {LARGEST_OUTPUT >> 20} MiB"), changes=changes)
-        return Output(ended.status, ended.out.decode("utf-8", "replace"), ended.err.decode("utf-8", "replace"))
+        return CommandOutput(ended.status, ended.out.decode("utf-8", "replace"), ended.err.decode("utf-8", "replace"))
 
     def _abandon(self, command: str, unended: Unended, *, changes: bool) -> NoReturn:
         said = f"{self.endpoint.host}: `{command}`: {unended.why}"
         if changes:
             raise OutcomeUnknown(said, "Plan again to see whether it took effect.") from unended
-        kind = Broken if unended.broke else Unreachable
+        kind = ConnectionBroken if unended.broke else Unreachable
         raise kind(said, "Look whether the host is well, then try again.") from unended

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT, SshClient
-from vsphere_ai.connect.secure_shell.ssh_endpoint import Broken, SshAdvice, SshEndpoint, SshLimits, Unended
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshAdvice, SshEndpoint, SshLimits, Unended
 from vsphere_ai.errors import Unreachable, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain, safe
@@ -111,7 +111,7 @@ class GuestSsh(SshClient):
             shown = safe(command if len(command) <= 120 else f"{command[:117]}...")
             said = f"{self.vm}: `{shown}`: {error.why}"
             if error.broke:
-                raise Broken(said, "Look whether the guest is well, then try again.") from error
+                raise ConnectionBroken(said, "Look whether the guest is well, then try again.") from error
             raise GuestTimedOut(f"{said} ({timeout:g} s)", "Look at the guest: its driver may hang.") from error
         return Done(ended.status, _text(ended.out), _text(ended.err), ended.cut)
 

@@ -17,7 +17,7 @@ from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
 from vsphere_ai.connect.secure_shell.ssh_command import BROKE, LATE, Seen, collect
 from vsphere_ai.connect.secure_shell.ssh_endpoint import (
     STOPPED,
-    Broken,
+    ConnectionBroken,
     Ended,
     SshEndpoint,
     SshLimits,
@@ -122,7 +122,7 @@ class SshClient:
             try:
                 self._transport = self._logged_in(keys)
                 return
-            except Broken as broken:
+            except ConnectionBroken as broken:
                 # A login that breaks off may have counted as a failed one, unless the credential is known to be right.
                 if not left or not (broken.before_login or self._gate.knows(self._credential())):
                     raise
@@ -266,7 +266,7 @@ class SshClient:
                 raise Unreachable(said, remedy) from error
             if greeting.flooded:
                 raise Unreachable(said, "Look whether this is an SSH server.") from error
-            raise Broken(said, remedy, before_login=True) from error
+            raise ConnectionBroken(said, remedy, before_login=True) from error
         return transport, greeting
 
 

@@ -13,7 +13,7 @@ class SshRefused(Unreachable):
     """The machine answers, but nothing listens: the SSH service is stopped."""
 
 
-class Broken(Unreachable):
+class ConnectionBroken(Unreachable):
     """The connection ended in the middle of the handshake, the login or a command that only reads."""
 
     def __init__(self, message: str, remedy: str = "", *, before_login: bool = False) -> None:

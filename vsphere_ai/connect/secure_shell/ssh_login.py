@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import paramiko
 
 from vsphere_ai.connect.gate import CredentialRefused
-from vsphere_ai.connect.secure_shell.ssh_endpoint import STOPPED, Broken, SshEndpoint, SshLimits, say
+from vsphere_ai.connect.secure_shell.ssh_endpoint import STOPPED, ConnectionBroken, SshEndpoint, SshLimits, say
 from vsphere_ai.errors import Denied, Unreachable, VsphereAiError
 from vsphere_ai.security.files import SMALL, read_bytes, read_text
 
@@ -18,7 +18,7 @@ MOST_KEYS = 5
 
 
 def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) -> None:
-    """Log in to a server whose key was checked; `CredentialRefused`, `Denied`, `Broken` or `Unreachable` if not."""
+    """Log in to a server whose key is known: `CredentialRefused`, `Denied`, `ConnectionBroken`, `Unreachable`."""
     begun = time.monotonic()
     try:
         if at.key_file is not None:
@@ -30,17 +30,17 @@ def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) ->
     except paramiko.AuthenticationException as error:
         # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
         if "timeout" in str(error).lower():
-            kind = Unreachable if time.monotonic() - begun < limits.login + STOPPED else Broken
+            kind = Unreachable if time.monotonic() - begun < limits.login + STOPPED else ConnectionBroken
             raise kind(f"{at.host}: the SSH login got no answer: {say(error)}") from error
         if "EOF" in str(error):  # "transport shut down or saw EOF": the login was not refused
-            raise Broken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
+            raise ConnectionBroken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
         raise CredentialRefused(
             f"{at.host} does not accept the SSH login of {at.username}", at.advice.refused
         ) from error
     except VsphereAiError:
         raise
     except Exception as error:
-        raise Broken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
+        raise ConnectionBroken(f"{at.host}: the SSH login broke off: {say(error)}", at.advice.starting) from error
     if not transport.is_authenticated():
         text = f"{at.host} wants more than one factor for the SSH login of {at.username}"
         raise Denied(text, "use an account that logs in with a key or a password alone")

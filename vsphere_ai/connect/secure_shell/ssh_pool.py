@@ -10,9 +10,9 @@ from typing import Self
 
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.leave import may_change
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint, TooManySessions
-from vsphere_ai.model.facts import Output
+from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.state import Target
 
 MOST_OPEN = 64
@@ -41,7 +41,7 @@ class SshPool:
         """By name of the host; those that were used last come last."""
         self._timer: threading.Timer | None = None
 
-    def __call__(self, host: Target) -> Ssh:
+    def __call__(self, host: Target) -> EsxiSsh:
         """Return the connection to a host; what `endpoint` raises where the host has no address."""
         with self._lock:
             if host.name not in self._kept:
@@ -94,7 +94,7 @@ class SshPool:
         self._look_later()
 
 
-class _Kept(Ssh):
+class _Kept(EsxiSsh):
     """A connection of a pool."""
 
     def __init__(self, pool: SshPool, name: str, endpoint: SshEndpoint, gate: LoginGate) -> None:
@@ -103,7 +103,7 @@ class _Kept(Ssh):
         self.since = time.monotonic()
         """When it was used last."""
 
-    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
+    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> CommandOutput:
         """Run one command; one that changes something only with leave, which is asked for when the way is open."""
         if changes:
             self.connect()
@@ -132,11 +132,13 @@ class _Kept(Ssh):
         self._pool.used(self._name)
 
 
-def side_by_side(commands: Collection[_Argv], ask: Callable[[_Argv], Output]) -> Iterator[tuple[_Argv, Output]]:
+def side_by_side(
+    commands: Collection[_Argv], ask: Callable[[_Argv], CommandOutput]
+) -> Iterator[tuple[_Argv, CommandOutput]]:
     """Yield commands of one host with their output; some run at a time, and alone what it opened no session for."""
     refused: list[_Argv] = []
 
-    def try_beside(argv: _Argv) -> Output | None:
+    def try_beside(argv: _Argv) -> CommandOutput | None:
         try:
             return ask(argv)
         except TooManySessions:
@@ -151,7 +153,7 @@ def side_by_side(commands: Collection[_Argv], ask: Callable[[_Argv], Output]) ->
         yield argv, _alone(argv, ask)
 
 
-def _alone(argv: _Argv, ask: Callable[[_Argv], Output]) -> Output:
+def _alone(argv: _Argv, ask: Callable[[_Argv], CommandOutput]) -> CommandOutput:
     """Ask when nothing else is under way; the host may not have noted yet that the command before has ended."""
     for pause in PAUSES:
         try:

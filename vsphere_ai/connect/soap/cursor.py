@@ -6,16 +6,16 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from vsphere_ai.connect.soap.outage import Lost
+from vsphere_ai.connect.soap.outage import RequestLost
 from vsphere_ai.connect.soap.reading import PAGE, Paths, known_paths
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.wire.plain import to_object, to_ref, type_named
-from vsphere_ai.connect.wire.vmomi import Collector, ManagedObject, vim, vmodl
+from vsphere_ai.connect.wire.vmomi import Collector, RemoteObject, vim, vmodl
 from vsphere_ai.errors import VsphereAiError
 
 MOST_FILTERS = 64
 """Filters of a collector; with more of them it is made anew."""
-_ERRORS = (Lost, vmodl.MethodFault, VsphereAiError)
+_ERRORS = (RequestLost, vmodl.MethodFault, VsphereAiError)
 
 
 class Cursor:
@@ -26,10 +26,10 @@ class Cursor:
     next one begins with nothing followed.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SoapSession) -> None:
         self._session = session
-        self._collector: ManagedObject | None = None
-        self._views: list[ManagedObject] = []
+        self._collector: RemoteObject | None = None
+        self._views: list[RemoteObject] = []
         self._version = ""
         self._filters = 0
         self._broken = False
@@ -91,7 +91,7 @@ class Cursor:
         except _ERRORS:
             self._broken = True
 
-    def _begun(self) -> ManagedObject:
+    def _begun(self) -> RemoteObject:
         if self._collector is None:
             make = partial(self._session.invoke, self._session.content.propertyCollector, "CreatePropertyCollector")
             self._collector = self._session.reading(make, patient=False)  # after a login, where the session has ended
@@ -130,9 +130,7 @@ class Cursor:
                     self._seen.update(to_ref(each.obj) for each in news)
 
 
-def without_gone(
-    refs: Iterable[str], ask: Callable[[list[ManagedObject]], Iterable[ManagedObject] | None]
-) -> list[str]:
+def without_gone(refs: Iterable[str], ask: Callable[[list[RemoteObject]], Iterable[RemoteObject] | None]) -> list[str]:
     """Ask with objects, again without those that vCenter does not know; return these, and those that are answered."""
     there, gone = dict.fromkeys(refs), list[str]()
     while there:

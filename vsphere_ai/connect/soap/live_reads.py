@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from vsphere_ai.connect.soap import reading
 from vsphere_ai.connect.soap.cursor import Cursor
 from vsphere_ai.connect.soap.reading import Paths
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.wire.plain import type_named
 from vsphere_ai.connect.wire.vmomi import vim
 from vsphere_ai.model.facts import Facts
@@ -24,7 +24,7 @@ class LiveReads:
     Only members of the inventory are followed; tasks, alarms and services are read each time.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SoapSession) -> None:
         self._session = session
         self._cursor = Cursor(session)
         self._lists: dict[_Key, dict[str, Facts | None]] = {}

@@ -23,7 +23,7 @@ MOST_UNREADABLE = 5
 
 
 @dataclass(frozen=True)
-class Limits:
+class WaitLimits:
     """Seconds: to connect, for one answer, how long a vCenter that cannot be reached is waited for, and pauses.
 
     `patience` holds while nothing was changed yet, `run_patience` as soon as a run is under way. Pauses grow from
@@ -39,7 +39,7 @@ class Limits:
     keep_alive: float = 300.0
 
 
-class Lost(Exception):
+class RequestLost(Exception):
     """No answer to a request. `sent` is False when it certainly never left or was not carried out."""
 
     def __init__(self, error: BaseException, *, sent: bool) -> None:
@@ -83,7 +83,7 @@ def distrusted(error: BaseException) -> bool:
 class Outage:
     """The time since a vCenter stopped answering, shared by every thread; an answer to any thread ends it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WaitLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._back = threading.Event()
@@ -112,7 +112,7 @@ class Outage:
                 self._back.clear()
             return self._since
 
-    def pause(self, seconds: float, lost: Lost) -> None:
+    def pause(self, seconds: float, lost: RequestLost) -> None:
         """Wait `seconds`, or until another thread has had an answer."""
         now = time.monotonic()
         with self._lock:
@@ -125,15 +125,15 @@ class Outage:
         self._back.wait(seconds)
 
 
-class Trial:
+class AnswerTrial:
     """One thing that is tried until it is answered: counts its own attempts, and when it began."""
 
-    def __init__(self, outage: Outage, limits: Limits) -> None:
+    def __init__(self, outage: Outage, limits: WaitLimits) -> None:
         self._outage, self._limits = outage, limits
         self._first = self._began = time.monotonic()
         self._attempts = self._unreadable = 0
 
-    def again(self, lost: Lost) -> bool:
+    def again(self, lost: RequestLost) -> bool:
         """Pause and return True when it is worth asking again; False when the time for that has run out."""
         since = self._outage.begun(self._began)
         self._unreadable = self._unreadable + 1 if lost.unreadable else 0

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.wire import plain
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.vm_sets import is_planned_ref
 
 
-class Known:
+class KnownRefs:
     """The references that a vCenter has for VMs that are named by their instance UUIDs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SoapSession) -> None:
         self._session = session
         self._real: dict[str, str] = {}
 

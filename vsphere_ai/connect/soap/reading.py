@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vsphere_ai.connect.soap.faults import text_of
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.wire.memory import collect_young, no_collection
 from vsphere_ai.connect.wire.page import Content, Page
 from vsphere_ai.connect.wire.plain import declared_part, supports, to_object, to_ref, type_named, version_id
@@ -20,18 +20,18 @@ _BETWEEN = 16
 Paths = Mapping[str, Sequence[str]]
 
 
-def read_all(session: Session, paths: Paths) -> dict[str, Facts]:
+def read_all(session: SoapSession, paths: Paths) -> dict[str, Facts]:
     """Read the given paths of every object of the given types, through one container view."""
     return _read(session, paths, lambda known: _of_view(session, known))
 
 
-def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[str, Facts]:
+def read_objects(session: SoapSession, refs: Sequence[str], paths: Paths) -> dict[str, Facts]:
     """Read the given paths of the named objects only; an object that is gone is left out."""
     wanted = dict.fromkeys(r for r in refs if _applies(r, paths))
     return _read(session, paths, lambda known: _of_refs(session, wanted, known)) if wanted else {}
 
 
-def known_paths(session: Session, paths: Paths) -> Mapping[str, set[str]]:
+def known_paths(session: SoapSession, paths: Paths) -> Mapping[str, set[str]]:
     """Return the paths to ask for, by type: those that there are in the API version of a session."""
     return _Wanted(session, paths).wire
 
@@ -44,7 +44,7 @@ def _applies(ref: str, paths: Paths) -> bool:
 class _Wanted:
     """What to ask for, per type: paths for the wire, leaves to pick out of them, and what cannot be had."""
 
-    def __init__(self, session: Session, paths: Paths) -> None:
+    def __init__(self, session: SoapSession, paths: Paths) -> None:
         self.wire: dict[str, set[str]] = {}
         self.leaves: dict[str, dict[str, str]] = {}
         self.helpers: dict[str, set[str]] = {}
@@ -103,7 +103,7 @@ _UNKNOWN = "not known to this server"
 
 
 def _read(
-    session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[Content]]
+    session: SoapSession, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[Content]]
 ) -> dict[str, Facts]:
     wanted = _Wanted(session, paths)
 
@@ -120,7 +120,7 @@ def _read(
     return session.reading(once)
 
 
-def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Content]:
+def _of_view(session: SoapSession, known: Mapping[str, set[str]]) -> Iterator[Content]:
     root, names = session.content.rootFolder, frozenset(known)
     kinds = [type_named(name) for name in known]
     view = session.views.get(names)
@@ -141,7 +141,7 @@ def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Conten
         raise vim.fault.NotAuthenticated from fault
 
 
-def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
+def _of_refs(session: SoapSession, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Content]:
     while wanted:
         objects = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in wanted]
         try:
@@ -154,7 +154,7 @@ def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[
             del wanted[gone]
 
 
-def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[str]]) -> Iterator[Content]:
+def _pages(session: SoapSession, objects: Sequence[object], known: Mapping[str, set[str]]) -> Iterator[Content]:
     properties = [
         Collector.PropertySpec(type=type_named(name), all=False, pathSet=sorted(paths))
         for name, paths in sorted(known.items())
@@ -173,7 +173,7 @@ def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[
         session.stub.forget_ahead()
 
 
-def _following(session: Session, token: str) -> Page | None:
+def _following(session: SoapSession, token: str) -> Page | None:
     try:
         return session.page("ContinueRetrievePropertiesEx", token)
     except vmodl.fault.InvalidArgument as fault:

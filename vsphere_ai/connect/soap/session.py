@@ -14,15 +14,15 @@ from vsphere_ai.connect.leave import may_change, watch_logins
 from vsphere_ai.connect.soap import versions
 from vsphere_ai.connect.soap.faults import error_of, text_of, type_of
 from vsphere_ai.connect.soap.keepalive import KeepAlive
-from vsphere_ai.connect.soap.outage import Limits, Lost, Outage, Trial, distrusted
+from vsphere_ai.connect.soap.outage import AnswerTrial, Outage, RequestLost, WaitLimits, distrusted
 from vsphere_ai.connect.soap.stub import NotSent, Stub
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.wire.page import Page, from_vim
 from vsphere_ai.connect.wire.plain import NAMESPACE, fields_of, version_id
-from vsphere_ai.connect.wire.vmomi import ManagedObject, ServiceContent, VmomiSupport, vim, vmodl
+from vsphere_ai.connect.wire.vmomi import RemoteObject, ServiceContent, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 from vsphere_ai.model.facts import numbers
-from vsphere_ai.security.exceptions import Cause, stand_in
+from vsphere_ai.security.exceptions import MaskedCause, stand_in
 
 T = TypeVar("T")
 PROMPT = 2.0
@@ -31,19 +31,19 @@ _NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionMa
 """What every vCenter names in its service content, and nothing here works without."""
 
 
-class Session:
+class SoapSession:
     """A session that logs in once, and again when the server has forgotten it."""
 
     MOST_LOGINS = 3
     LOGIN_WINDOW = 600.0
 
-    def __init__(self, endpoint: Endpoint, limits: Limits, minimum: str) -> None:
+    def __init__(self, endpoint: Endpoint, limits: WaitLimits, minimum: str) -> None:
         self.endpoint = endpoint
         self.limits = limits
         self.outage = Outage(limits)
         self.key = ""
         """vCenter's id of the login session, for questions about its rights."""
-        self.views: dict[frozenset[str], ManagedObject] = {}
+        self.views: dict[frozenset[str], RemoteObject] = {}
         """Container views of this login, by the types of their objects."""
         self._lock = threading.Lock()
         self._generation = self._failures = 0
@@ -69,7 +69,7 @@ class Session:
             raise Refused(f"{endpoint} is an ESXi host, not a vCenter", "Give its vCenter.", rule="vcenter.host")
         try:
             self._login()
-        except Lost as lost:
+        except RequestLost as lost:
             raise lost.refusal(endpoint) from lost.error
         self._keep_alive = KeepAlive(self._ask_time, lambda: self._active, limits.keep_alive)
         self._keep_alive.start()
@@ -87,11 +87,11 @@ class Session:
         """Log out and close every connection; a server that is gone is no error."""
         self._closed = True  # a thread that still asks must not log in again
         self._keep_alive.stop()
-        with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
+        with contextlib.suppress(RequestLost, vmodl.MethodFault, VsphereAiError):
             begun = time.monotonic()
             try:
                 self.invoke(self.content.sessionManager, "Logout")
-            except Lost:
+            except RequestLost:
                 # a session that stays open counts against vCenter's limit; but a silent server is not waited for twice
                 if time.monotonic() - begun < PROMPT:
                     self.invoke(self.content.sessionManager, "Logout")
@@ -99,10 +99,10 @@ class Session:
 
     def _ask_time(self) -> None:
         # not SessionIsActive, which takes a privilege of its own
-        with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
+        with contextlib.suppress(RequestLost, vmodl.MethodFault, VsphereAiError):
             self.invoke(vim.ServiceInstance("ServiceInstance"), "CurrentTime")
 
-    def invoke(self, target: ManagedObject, method: str, *args: object) -> Any:
+    def invoke(self, target: RemoteObject, method: str, *args: object) -> Any:
         """Send one request, once, and return pyVmomi's value. Raises vSphere's faults as they are, else Lost."""
         info = VmomiSupport.GetWsdlMethod(NAMESPACE, method).info
         padded = [*args, *[None] * (len(info.params) - len(args))]
@@ -117,11 +117,11 @@ class Session:
             cause = error.__cause__ or error
             if distrusted(cause):
                 raise tls.refusal(self.endpoint, cause) from cause
-            raise Lost(cause, sent=False) from cause
+            raise RequestLost(cause, sent=False) from cause
         except Exception as error:  # pyVmomi's parser lets anything out when an answer is damaged
-            raise Lost(error, sent=True) from error
+            raise RequestLost(error, sent=True) from error
         if answer is None and info.result is not type(None) and not info.resultFlags & VmomiSupport.F_OPTIONAL:
-            raise Lost(ValueError(f"{method} was answered with nothing"), sent=True)
+            raise RequestLost(ValueError(f"{method} was answered with nothing"), sent=True)
         self._active = time.monotonic()
         return answer
 
@@ -139,11 +139,11 @@ class Session:
 
     def reading(self, read: Callable[[], T], *, patient: bool = True) -> T:
         """Run something that only reads: after a lost session again, after a lost answer until patience ends."""
-        trial = Trial(self.outage, self.limits)
+        trial = AnswerTrial(self.outage, self.limits)
         while True:
             try:
                 return self._answered(read)
-            except Lost as lost:
+            except RequestLost as lost:
                 if patient and trial.again(lost):
                     continue
                 refused, cause = lost.refusal(self.endpoint), stand_in(lost.error)
@@ -156,12 +156,12 @@ class Session:
 
         A server that cannot be reached is waited for as in `reading`; a lost answer is `OutcomeUnknown` at once.
         """
-        trial = Trial(self.outage, self.limits)
+        trial = AnswerTrial(self.outage, self.limits)
         while True:
             self._may_change()
             try:
                 return self._answered(change)
-            except Lost as lost:
+            except RequestLost as lost:
                 if not lost.sent and trial.again(lost):
                     continue
                 refused, cause = self._lost_change(lost, doing), stand_in(lost.error)
@@ -169,7 +169,7 @@ class Session:
                 refused, cause = error_of(fields_of(fault), doing), _cause(fault)
             raise refused from cause  # not while the fault is handled: it holds what was sent
 
-    def _lost_change(self, lost: Lost, doing: str) -> VsphereAiError:
+    def _lost_change(self, lost: RequestLost, doing: str) -> VsphereAiError:
         if not lost.sent:
             return lost.refusal(self.endpoint)
         text = f"{doing}: sent, but the answer was lost ({lost})"
@@ -204,7 +204,7 @@ class Session:
             if self._refused is not None:  # another attempt would bring the account closer to being locked
                 raise self._refused
             if failures != self._failures:
-                raise Lost(TimeoutError("another login was not answered"), sent=False)
+                raise RequestLost(TimeoutError("another login was not answered"), sent=False)
             now = time.monotonic()
             while self._relogins and now - self._relogins[0] > self.LOGIN_WINDOW:
                 self._relogins.popleft()
@@ -215,10 +215,10 @@ class Session:
                 )
             try:
                 self._login()
-            except Lost as lost:
+            except RequestLost as lost:
                 self._failures += 1
                 # what was to be done was refused before it began, so it may be tried again
-                raise Lost(lost.error, sent=False) from lost.error
+                raise RequestLost(lost.error, sent=False) from lost.error
             self._relogins.append(now)
 
     def _login(self) -> None:
@@ -246,7 +246,7 @@ class Session:
             self._watch_logins(str(session.key))
         except VsphereAiError as error:
             self._refused = error
-            with contextlib.suppress(Lost, vmodl.MethodFault):
+            with contextlib.suppress(RequestLost, vmodl.MethodFault):
                 self.invoke(manager, "Logout")
             raise
         self.key = str(session.key)
@@ -254,5 +254,5 @@ class Session:
         self.views.clear()
 
 
-def _cause(fault: vmodl.MethodFault) -> Cause:
+def _cause(fault: vmodl.MethodFault) -> MaskedCause:
     return stand_in(fault, text_of(fields_of(fault)))

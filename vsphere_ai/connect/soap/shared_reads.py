@@ -30,7 +30,7 @@ class _Asking:
 
 
 @dataclass
-class _Line:
+class _ReadLine:
     """Those who wait to read the same property paths, and how many reads of them are under way.
 
     `called`: one of those who waited is about to read for all of them.
@@ -51,14 +51,14 @@ class SharedReads:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._lines: dict[_Key, _Line] = {}
+        self._lines: dict[_Key, _ReadLine] = {}
 
     def read(self, ref: str, paths: Paths) -> dict[str, Facts]:
         """Return the facts of one object by its reference; nothing when it is gone. Raises what `Read` raises."""
         key = tuple((managed, tuple(asked)) for managed, asked in paths.items())
         one = _Asking(ref)
         with self._lock:
-            line = self._lines.setdefault(key, _Line())
+            line = self._lines.setdefault(key, _ReadLine())
             if line.under_way < AT_ONCE:
                 line.under_way += 1
                 one.leads = True

@@ -13,16 +13,16 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.wire.ahead import Ahead, Tapped
-from vsphere_ai.connect.wire.answers import Answer
+from vsphere_ai.connect.wire.answers import PlainResponse
 from vsphere_ai.connect.wire.page import ERRORS
 from vsphere_ai.connect.wire.page_decoder import decode
 from vsphere_ai.connect.wire.plain import NAMESPACE, NotExpressible
 from vsphere_ai.connect.wire.privilege_answers import METHOD, privileges
 from vsphere_ai.connect.wire.untypable import NEXT, PAGES, Untypable, is_well_formed, read_without, reason_of
-from vsphere_ai.connect.wire.vmomi import ManagedObject, Method, SoapAdapter, VmomiSupport
+from vsphere_ai.connect.wire.vmomi import Method, RemoteObject, SoapAdapter, VmomiSupport
 from vsphere_ai.connect.wire.wire_types import Unfamiliar
 
 LOG = logging.getLogger("vsphere_ai.connect.soap.session")
@@ -46,7 +46,7 @@ class _Seen(threading.local):
     read: object = None
     method = ""
     connection: Tapped | None = None
-    asked: ManagedObject | None = None
+    asked: RemoteObject | None = None
     ahead: Ahead | None = None
     cuts = False
 
@@ -54,7 +54,7 @@ class _Seen(threading.local):
 class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no types
     """pyVmomi's adapter, with separate limits for connecting and answering."""
 
-    def __init__(self, endpoint: Endpoint, version: str, context: ssl.SSLContext, limits: Limits) -> None:
+    def __init__(self, endpoint: Endpoint, version: str, context: ssl.SSLContext, limits: WaitLimits) -> None:
         super().__init__(
             host=endpoint.address,
             port=endpoint.port,
@@ -72,7 +72,7 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
 
     def InvokeMethod(  # noqa: N802 pyVmomi's name
         self,
-        mo: ManagedObject,
+        mo: RemoteObject,
         info: Method,
         args: list[object],
         outerStub: object = None,  # noqa: N803 pyVmomi's name
@@ -156,13 +156,13 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
         except (OSError, http.client.HTTPException) as error:
             raise NotSent from error
         connection: http.client.HTTPConnection = kept.connection if isinstance(kept, Tapped) else kept
-        answer = functools.partial(Answer, seconds=self._answer * SLOWEST)
+        answer = functools.partial(PlainResponse, seconds=self._answer * SLOWEST)
         connection.response_class = answer  # type: ignore[assignment] # it is only called
         if connection.sock is not None:
             connection.sock.settimeout(self._answer)
         return Tapped(connection, self._replaced)
 
-    def SerializeRequest(self, mo: ManagedObject, info: Method, args: list[object]) -> bytes:  # noqa: N802 pyVmomi's name
+    def SerializeRequest(self, mo: RemoteObject, info: Method, args: list[object]) -> bytes:  # noqa: N802 pyVmomi's name
         """Return the text of a request, which names the run and its step."""
         context = VmomiSupport.GetRequestContext()  # pyVmomi has one for each thread, whatever it is connected to
         if self.run:
@@ -177,7 +177,7 @@ class Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no 
 
 
 @contextlib.contextmanager
-def _logged(method: str, mo: ManagedObject) -> Iterator[None]:
+def _logged(method: str, mo: RemoteObject) -> Iterator[None]:
     """Log a request with its time, and the type of the fault that it was answered with."""
     began, outcome = time.monotonic(), "answered"
     try:

@@ -21,7 +21,7 @@ from typing import Self
 from urllib.parse import quote
 
 from vsphere_ai.connect import tls
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import Denied, Unparsed, Unreachable, VsphereAiError
 from vsphere_ai.model.bounded import json_value
@@ -50,7 +50,7 @@ class Tags:
     objects: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
-def read_tags(endpoint: Endpoint, context: ssl.SSLContext, limits: Limits, wanted: Iterable[str]) -> Tags:
+def read_tags(endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits, wanted: Iterable[str]) -> Tags:
     """Return what the account may see of the wanted tags, each ``Category/name`` with ``*`` for any characters.
 
     The number of requests depends on the categories and their tags, not on the objects. `Denied`, `Unreachable` or
@@ -71,7 +71,7 @@ def read_tags(endpoint: Endpoint, context: ssl.SSLContext, limits: Limits, wante
     return Tags(names, {name: attached.get(identity, frozenset()) for identity, (name, _) in found.items()})
 
 
-def answers(endpoint: Endpoint, context: ssl.SSLContext, limits: Limits) -> int:
+def answers(endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits) -> int:
     """Return how many categories the account sees, asked with one login."""
     with _Service(endpoint, context, limits) as service:
         return len(service.listed(CATEGORIES))
@@ -80,7 +80,7 @@ def answers(endpoint: Endpoint, context: ssl.SSLContext, limits: Limits) -> int:
 class _Service:
     """One session with the service; redirects are not followed, and a read that got no answer is tried again."""
 
-    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext, limits: Limits) -> None:
+    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits) -> None:
         self.endpoint, self.context, self.limits = endpoint, context, limits
         self.connection: http.client.HTTPSConnection | None = None
         self.token = ""

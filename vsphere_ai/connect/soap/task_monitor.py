@@ -8,8 +8,8 @@ from queue import Empty
 
 from vsphere_ai.connect.soap.faults import error_of
 from vsphere_ai.connect.soap.reading import read_objects
-from vsphere_ai.connect.soap.session import Session
-from vsphere_ai.connect.soap.task_watcher import ENDED, Broken, Gone, TaskWatcher, Watch
+from vsphere_ai.connect.soap.session import SoapSession
+from vsphere_ai.connect.soap.task_watcher import ENDED, Gone, TaskNotFollowed, TaskWatch, TaskWatcher
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
 from vsphere_ai.model.plain import Plain, PlainObject, inside
 
@@ -22,7 +22,7 @@ _LOOK = "Look at the task in vCenter, then plan again."
 class TaskMonitor:
     """Follows one task to its end; `doing` is what it does, in words."""
 
-    def __init__(self, session: Session, watcher: TaskWatcher, task: str, doing: str) -> None:
+    def __init__(self, session: SoapSession, watcher: TaskWatcher, task: str, doing: str) -> None:
         self._session, self._watcher = session, watcher
         self.task, self.doing = task, doing
         self.seen: dict[str, Plain] = {}
@@ -55,7 +55,7 @@ class TaskMonitor:
                 failed.task = self.task
             raise failed
 
-    def _take(self, watch: Watch, left: float) -> None:
+    def _take(self, watch: TaskWatch, left: float) -> None:
         """Wait for one piece of news, or until it is time for a sign of life."""
         try:
             new = watch.news.get(timeout=min(_WAKE_S, left))
@@ -63,7 +63,7 @@ class TaskMonitor:
             return
         if isinstance(new, Gone):
             raise self._gone()
-        if isinstance(new, Broken):
+        if isinstance(new, TaskNotFollowed):
             raise self._unknown(new.what) from new.error
         self.seen.update(new)
 

@@ -14,11 +14,11 @@ from functools import partial
 from queue import SimpleQueue
 
 from vsphere_ai.connect.soap.cursor import without_gone
-from vsphere_ai.connect.soap.outage import Lost, Trial
+from vsphere_ai.connect.soap.outage import AnswerTrial, RequestLost
 from vsphere_ai.connect.soap.reading import read_objects
-from vsphere_ai.connect.soap.session import Session
+from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.wire.plain import to_object, to_plain, to_ref
-from vsphere_ai.connect.wire.vmomi import Collector, ManagedObject, Update, vim, vmodl
+from vsphere_ai.connect.wire.vmomi import Collector, RemoteObject, Update, vim, vmodl
 from vsphere_ai.errors import VimFault, VsphereAiError
 from vsphere_ai.model.plain import Plain
 
@@ -36,19 +36,19 @@ class Gone:
 
 
 @dataclass(frozen=True)
-class Broken:
+class TaskNotFollowed:
     """The task cannot be followed any more; why, in words, and the error that says so."""
 
     what: str
     error: Exception
 
 
-News = dict[str, Plain] | Gone | Broken
+News = dict[str, Plain] | Gone | TaskNotFollowed
 """Property paths of the task, or of the VM it works on, with new values; or that it is not followed any more."""
 
 
 @dataclass(eq=False)
-class Watch:
+class TaskWatch:
     """One task that is followed until a time, and the object it works on, or ``""``. `news` comes in order."""
 
     task: str
@@ -60,26 +60,26 @@ class Watch:
 class TaskWatcher:
     """Follows the tasks of one session; usable from several threads. Its own thread lives while there are tasks."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SoapSession) -> None:
         self._session = session
         self._lock = threading.Lock()
         self._listing = threading.Lock()
-        self._watches: list[Watch] = []
+        self._watches: list[TaskWatch] = []
         self._thread: threading.Thread | None = None
-        self._collector: ManagedObject | None = None
-        self._view: ManagedObject | None = None
+        self._collector: RemoteObject | None = None
+        self._view: RemoteObject | None = None
         self._version = ""
         self._listed: set[str] = set()
         self._asking: set[str] = set()
-        self._trial: Trial | None = None
+        self._trial: AnswerTrial | None = None
         self._broken_since, self._pause = 0.0, _SHORTEST_PAUSE
 
-    def follow(self, task: str, subject: str, until: float) -> Watch:
+    def follow(self, task: str, subject: str, until: float) -> TaskWatch:
         """Follow a task, with the pending question of a VM it works on, until `leave`. Raises what a read raises.
 
         `until` is the time (of the monotonic clock) when it is given up.
         """
-        watch = Watch(task, subject if subject.startswith("VirtualMachine:") else "", until)
+        watch = TaskWatch(task, subject if subject.startswith("VirtualMachine:") else "", until)
         with self._lock:
             self._watches.append(watch)
             asks = watch.subject in self._asking
@@ -97,7 +97,7 @@ class TaskWatcher:
                 self._thread.start()
         return watch
 
-    def leave(self, watch: Watch) -> None:
+    def leave(self, watch: TaskWatch) -> None:
         """Follow a task no longer. It goes off the list with the next request."""
         with self._lock:
             if watch in self._watches:
@@ -160,9 +160,9 @@ class TaskWatcher:
             collector = self._collector or self._subscribe()
             options = Collector.WaitOptions(maxWaitSeconds=self._seconds())
             update = self._session.invoke(collector, "WaitForUpdatesEx", self._version, options)
-        except Lost as lost:
+        except RequestLost as lost:
             self._forget(self._view)
-            self._trial = self._trial or Trial(self._session.outage, self._session.limits)
+            self._trial = self._trial or AnswerTrial(self._session.outage, self._session.limits)
             if not self._trial.again(lost):
                 self._give_up(f"can no longer be followed: {lost.refusal(self._session.endpoint)}", lost)
         except (
@@ -210,7 +210,7 @@ class TaskWatcher:
                 if not self._watches:  # the next task gets a thread of its own, after it is on the list
                     self._thread = None
 
-    def _subscribe(self) -> ManagedObject:
+    def _subscribe(self) -> RemoteObject:
         """Make a collector (readings go to the session's, and might have to wait) and a list view of present tasks."""
         self._version = ""
         with self._lock:
@@ -223,10 +223,10 @@ class TaskWatcher:
         self._list()  # those that have come since
         return collector
 
-    def _made(self, first: Iterable[str]) -> tuple[ManagedObject, ManagedObject, list[str]]:
+    def _made(self, first: Iterable[str]) -> tuple[RemoteObject, RemoteObject, list[str]]:
         content, invoke = self._session.content, self._session.invoke
-        collector: ManagedObject = invoke(content.propertyCollector, "CreatePropertyCollector")
-        views, listed = list[ManagedObject](), partial(invoke, content.viewManager, "CreateListView")
+        collector: RemoteObject = invoke(content.propertyCollector, "CreatePropertyCollector")
+        views, listed = list[RemoteObject](), partial(invoke, content.viewManager, "CreateListView")
         unknown = without_gone(first, lambda there: views.append(listed(there)))
         view = views[0] if views else listed()
         follow = Collector.TraversalSpec(name="view", type=vim.view.ListView, path="view", skip=False)
@@ -240,7 +240,7 @@ class TaskWatcher:
         invoke(collector, "CreateFilter", spec, False)
         return collector, view, unknown
 
-    def _forget(self, view: ManagedObject | None) -> None:
+    def _forget(self, view: RemoteObject | None) -> None:
         """Start over with a new collector, unless there is another one already."""
         with self._lock:
             if self._view is view:
@@ -265,7 +265,7 @@ class TaskWatcher:
         with self._lock:
             given_up, self._watches = self._watches, []
         for watch in given_up:
-            watch.news.put(Broken(what, error))
+            watch.news.put(TaskNotFollowed(what, error))
 
 
 def _name(error: Exception) -> str:

@@ -24,7 +24,7 @@ _SMALL = 1 << 20
 """Bytes of text up to which that does not matter."""
 
 
-class Answer(http.client.HTTPResponse):
+class PlainResponse(http.client.HTTPResponse):
     """A response that reads as plain XML, whatever it was packed with. Raises instead of reading on and on."""
 
     def __init__(self, sock: socket.socket, debuglevel: int = 0, *, method: str | None = None, seconds: float) -> None:

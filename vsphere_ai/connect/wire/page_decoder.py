@@ -20,7 +20,7 @@ from vsphere_ai.connect.wire.plain import NAMESPACE, declared_type
 from vsphere_ai.connect.wire.property_values import BEHIND, Memo, Values
 from vsphere_ai.connect.wire.value_fits import always_fits, fits_plain
 from vsphere_ai.connect.wire.vmomi import VimType, VmomiSupport, vmodl
-from vsphere_ai.connect.wire.wire_types import SEPARATOR, Element, Unfamiliar, types_of
+from vsphere_ai.connect.wire.wire_types import SEPARATOR, ElementType, Unfamiliar, types_of
 from vsphere_ai.model.plain import Plain
 
 _XSD = "http://www.w3.org/2001/XMLSchema"
@@ -93,7 +93,7 @@ def _ended(text: str) -> str:
     return text[: -len(_END)]
 
 
-class _Frame(NamedTuple):
+class _PageFrame(NamedTuple):
     """What is around the objects: the token of the next page, and the name spaces by the prefixes they have there."""
 
     token: str
@@ -104,7 +104,7 @@ _AROUND = (f"{_ENVELOPE}{SEPARATOR}Envelope", f"{_ENVELOPE}{SEPARATOR}Body", "",
 _TOKEN = f"{NAMESPACE}{SEPARATOR}token"
 
 
-def _framed(head: bytes, tail: bytes) -> _Frame | None:
+def _framed(head: bytes, tail: bytes) -> _PageFrame | None:
     """Read what is before the objects of an answer, and what is behind them; None where it holds no page."""
     path: list[str] = []
     seen: list[str] = []
@@ -141,7 +141,7 @@ def _framed(head: bytes, tail: bytes) -> _Frame | None:
     if tail and len(path) != len(_AROUND):
         raise Unfamiliar("objects outside of a page")
     made.Parse(tail, True)
-    return _Frame(token, tuple(scope.items())) if len(seen) > 3 else None
+    return _PageFrame(token, tuple(scope.items())) if len(seen) > 3 else None
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +152,7 @@ def _decoder(version: str, scope: tuple[tuple[str, str], ...]) -> Decoder:
 _NOTHING: dict[str, Any] = {}
 
 
-class _Known:
+class _KnownObjects:
     """What objects of one type had lately: properties by their text, and readers of values by how their text begins."""
 
     def __init__(self, managed: VimType) -> None:
@@ -182,7 +182,7 @@ class Decoder:
         declared = "".join(f" xmlns{p and ':'}{p}={quoteattr(uri)}" for p, uri in scope)
         self._opened = f"<objects{declared}>".encode()
         self._usual = (self._scope.get("xsi"), self._scope.get("xsd")) == (XSI, _XSD)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownObjects] = {}
 
     def content(self, text: str) -> Content:
         """Return an object, of what is between its tags."""
@@ -206,18 +206,18 @@ class Decoder:
         missing = [(str(each["path"]), each["fault"]) for each in read.get("missingSet", ())]
         return Content(f"{known.managed}:{moid}", values, missing)
 
-    def _met(self, kind: str) -> _Known:
+    def _met(self, kind: str) -> _KnownObjects:
         managed: VimType = VmomiSupport.GetWsdlType(NAMESPACE, kind)
         if not issubclass(managed, VmomiSupport.ManagedObject):
             raise Unfamiliar(f"{kind} is no managed object")
-        return self._known.setdefault(kind, _Known(managed))
+        return self._known.setdefault(kind, _KnownObjects(managed))
 
-    def _property(self, text: str, known: _Known) -> tuple[str, Plain]:
+    def _property(self, text: str, known: _KnownObjects) -> tuple[str, Plain]:
         value = known.memo.before.get(text) or self._parsed(text, known)
         known.memo.keep(text, value)
         return value
 
-    def _parsed(self, text: str, known: _Known) -> tuple[str, Plain]:
+    def _parsed(self, text: str, known: _KnownObjects) -> tuple[str, Plain]:
         at = text.find(">", text.find("<val")) + 1
         values = known.values.get(text[:at]) if text.endswith(BEHIND) else None
         if values is None:
@@ -230,7 +230,7 @@ class Decoder:
             raise Unfamiliar(f"{path} of {known.managed} is a {kind.__name__}")
         return path, as_shown(path, plain)
 
-    def _first(self, text: str, known: _Known) -> tuple[str, VimType, Plain]:
+    def _first(self, text: str, known: _KnownObjects) -> tuple[str, VimType, Plain]:
         """Read a property whose text begins as none did before."""
         head = _HEAD.match(text) if text.endswith(BEHIND) else None
         found = _SCALAR.fullmatch(text) if self._usual else None
@@ -254,7 +254,7 @@ class Decoder:
     def _reader(self) -> PartReader:
         return PartReader(self._types, self._scope)
 
-    def _scalar(self, found: re.Match[str]) -> Element:
+    def _scalar(self, found: re.Match[str]) -> ElementType:
         """Return what the text of a value that has nothing in it becomes."""
         before, prefix, name, behind = (part or "" for part in found.groups()[1:5])
         return self._types.given(self._val, _XSD if prefix else NAMESPACE, name, before or behind)

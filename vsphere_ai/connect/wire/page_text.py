@@ -11,13 +11,13 @@ _NAMES = {"propSet": "name", "missingSet": "path"}
 
 
 @dataclass
-class Span:
+class ElementSpan:
     """An element, from its first byte to the one behind its last."""
 
     start: int
     end: int = 0
     name: str = ""
-    parts: list[Span] = field(default_factory=list)
+    parts: list[ElementSpan] = field(default_factory=list)
 
 
 def without(text: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
@@ -29,19 +29,19 @@ def without(text: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
     return b"".join([*pieces, text[at:]])
 
 
-def objects_of(body: bytes) -> list[Span]:
+def objects_of(body: bytes) -> list[ElementSpan]:
     """Return where the objects of a page and their properties stand in its text."""
     parser, path = expat.ParserCreate(), list[str]()
-    found: list[Span] = []
+    found: list[ElementSpan] = []
     parser.buffer_text = True
 
     def start(name: str, _attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
         path.append("Response" if len(path) == 2 and local.endswith("Response") else local)
         if path == _OBJECTS:
-            found.append(Span(parser.CurrentByteIndex))
+            found.append(ElementSpan(parser.CurrentByteIndex))
         elif path[:5] == _OBJECTS and len(path) == 6 and local in _NAMES:
-            found[-1].parts.append(Span(parser.CurrentByteIndex))
+            found[-1].parts.append(ElementSpan(parser.CurrentByteIndex))
 
     def end(_name: str) -> None:
         behind = body.index(b">", parser.CurrentByteIndex) + 1

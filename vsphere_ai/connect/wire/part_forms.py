@@ -26,7 +26,7 @@ _TRIED = 4
 
 
 @dataclass(slots=True)
-class _Form:
+class _PartForm:
     """What parts of one form become: `raw` with holes in the places of texts, which `shape` fills."""
 
     raw: Plain
@@ -63,7 +63,7 @@ class Forms:
 
     def __init__(self, parse: Callable[[str, Sequence[str] | None], Plain]) -> None:
         self._parse = parse
-        self._known: dict[str, _Form | None] = {}
+        self._known: dict[str, _PartForm | None] = {}
         self._patterns: dict[str, list[Pattern]] = {}
 
     def value(self, part: str, begin: str = "", end: str = "") -> Plain:
@@ -92,7 +92,7 @@ class Forms:
             self._patterns[tag] = [*([form.pattern] if form.pattern else ()), *others][:_TRIED]
         return form.shape.made(texts)
 
-    def _learned(self, text: str, texts: list[str]) -> _Form | None:
+    def _learned(self, text: str, texts: list[str]) -> _PartForm | None:
         """Return the form of a part; None where it has none."""
         if "&" in text:
             return None  # a text that is written as entities may be taken for another one
@@ -101,4 +101,4 @@ class Forms:
             shape = whole_shape(raw, len(texts))
         except Unfamiliar:
             return None
-        return _Form(raw, shape, texts) if shape else None
+        return _PartForm(raw, shape, texts) if shape else None

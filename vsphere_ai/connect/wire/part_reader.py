@@ -8,7 +8,7 @@ from typing import Any
 from xml.parsers import expat
 
 from vsphere_ai.connect.wire.vmomi import Collector, VimType
-from vsphere_ai.connect.wire.wire_types import SEPARATOR, Element, Field, Unfamiliar, WireTypes
+from vsphere_ai.connect.wire.wire_types import SEPARATOR, ElementType, Unfamiliar, WireField, WireTypes
 from vsphere_ai.model.plain import Plain
 
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
@@ -47,7 +47,7 @@ class PartReader:
         self._local: dict[str, list[str]] = {}
         root = types.element(Collector.ObjectContent)
         self._whole: dict[str, Any] = {"_typeName": root.name}
-        self._stack: list[tuple[Element, Any, Field]] = [(root, self._whole, Field("", root.vim))]
+        self._stack: list[tuple[ElementType, Any, WireField]] = [(root, self._whole, WireField("", root.vim))]
         self._lists: list[tuple[dict[str, Any], str]] = []
         self._text = ""
         self._met = 0
@@ -127,7 +127,7 @@ class PartReader:
     def _forget(self, prefix: str | None) -> None:
         self._local[prefix or ""].pop()
 
-    def _given(self, field: Field, attributes: list[str]) -> Element:
+    def _given(self, field: WireField, attributes: list[str]) -> ElementType:
         stated = refers = ""
         for at in range(0, len(attributes), 2):
             if attributes[at] == _XSI_TYPE:
@@ -141,7 +141,7 @@ class PartReader:
         return self._types.given(field, spaces if isinstance(spaces, str) else spaces[-1], name, refers)
 
 
-def _completed(element: Element, value: dict[str, Any]) -> Plain:
+def _completed(element: ElementType, value: dict[str, Any]) -> Plain:
     """Return an object with what pyVmomi puts into fields that are left out; a fault with the text beside it."""
     for name, default in element.defaults.items():
         value.setdefault(name, default)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from vsphere_ai.connect.wire.vmomi import ManagedObject, Parameter, VimType, VmomiSupport
+from vsphere_ai.connect.wire.vmomi import Parameter, RemoteObject, VimType, VmomiSupport
 from vsphere_ai.errors import REPORT_IT, Refused, VsphereAiError
 from vsphere_ai.model.plain import Plain, PlainObject
 
@@ -53,7 +53,7 @@ REFERENCE = "ManagedObjectReference"
 """Type name of a reference where the declared type does not say that it is one: its ``value`` is the reference."""
 
 
-def to_object(ref: str) -> ManagedObject:
+def to_object(ref: str) -> RemoteObject:
     """Return the managed object of a reference such as ``HostSystem:host-12``."""
     name, colon, moid = ref.partition(":")
     if not colon or not moid:
@@ -61,11 +61,11 @@ def to_object(ref: str) -> ManagedObject:
     kind = type_named(name)
     if not issubclass(kind, VmomiSupport.ManagedObject):
         raise NotExpressible(f"{ref!r} is not a reference: {name} is not a managed object")
-    managed: ManagedObject = kind(moid)
+    managed: RemoteObject = kind(moid)
     return managed
 
 
-def to_ref(managed: ManagedObject) -> str:
+def to_ref(managed: RemoteObject) -> str:
     """Return ``Type:id`` of a managed object."""
     return f"{VmomiSupport.GetWsdlName(type(managed))}:{managed._GetMoId()}"
 
@@ -164,7 +164,7 @@ def item_of(declared: VimType) -> VimType:
     return item
 
 
-def _to_managed(plain: Plain, declared: VimType, at: str) -> ManagedObject:
+def _to_managed(plain: Plain, declared: VimType, at: str) -> RemoteObject:
     if not isinstance(plain, str):
         raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain!r}")
     managed = to_object(plain)

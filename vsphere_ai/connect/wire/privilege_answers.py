@@ -23,20 +23,20 @@ _HEAD = re.compile(rb'<\w+:Body>\s*<%sResponse xmlns="urn:vim25">\s*$' % METHOD.
 _ENCODING = re.compile(rb"""encoding\s*=\s*["'](?!utf-8["'])""", re.IGNORECASE)
 
 
-class Held(NamedTuple):
+class MissingOnObject(NamedTuple):
     """An object, and which of the privileges that were asked for the account lacks on it."""
 
     ref: str
     lacking: tuple[str, ...]
 
 
-def held_of(answer: EntityPrivileges) -> Held:
+def held_of(answer: EntityPrivileges) -> MissingOnObject:
     """Return what pyVmomi has read of the privileges on an object."""
     lacking = (p.privId for p in answer.privAvailability or () if not p.isGranted)
-    return Held(to_ref(answer.entity), tuple(lacking))
+    return MissingOnObject(to_ref(answer.entity), tuple(lacking))
 
 
-def privileges(body: bytes) -> tuple[Held, ...]:
+def privileges(body: bytes) -> tuple[MissingOnObject, ...]:
     """Return what an answer says of each object. Raises Unfamiliar."""
     head, *texts = body.split(b"<returnval>")
     if not texts or b"<!" in body or _ENCODING.search(head) or not _HEAD.search(head):
@@ -56,7 +56,7 @@ def privileges(body: bytes) -> tuple[Held, ...]:
         said = bytes(text[of.end() :])  # of a body that is a bytearray
         if said not in known:
             known[said] = _lacking(said)
-        found.append(Held(f"{of[1].decode()}:{of[2].decode()}", known[said]))
+        found.append(MissingOnObject(f"{of[1].decode()}:{of[2].decode()}", known[said]))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from xml.parsers import expat
 
 from vsphere_ai.connect.wire.page import ERRORS
-from vsphere_ai.connect.wire.page_text import Span, objects_of, without
+from vsphere_ai.connect.wire.page_text import ElementSpan, objects_of, without
 from vsphere_ai.connect.wire.vmomi import Collector, SoapAdapter, VimPage, VimType, vmodl
 from vsphere_ai.model.facts import UNTYPED
 
@@ -55,7 +55,7 @@ def read_without(stub: object, body: bytes, result: VimType) -> VimPage:
     def typed(text: bytes) -> VimPage:
         return parsed(body[: objects[0].start] + text + body[objects[-1].end :])
 
-    left_out: dict[int, list[tuple[Span, str]]] = {}
+    left_out: dict[int, list[tuple[ElementSpan, str]]] = {}
     for each in _culprits(objects, lambda chosen: typed(body[chosen[0].start : chosen[-1].end])):
         left_out[objects.index(each)] = list(_untypable(each, body, typed))
     cut = sorted((span.start, span.end) for spans in left_out.values() for span, _ in spans)
@@ -67,7 +67,9 @@ def read_without(stub: object, body: bytes, result: VimType) -> VimPage:
     return page
 
 
-def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], VimPage]) -> Iterator[Span]:
+def _culprits(
+    objects: Sequence[ElementSpan], typed: Callable[[Sequence[ElementSpan]], VimPage]
+) -> Iterator[ElementSpan]:
     """Yield the objects that cannot be typed; halving finds one among 500 for the price of reading the page twice."""
     try:
         typed(objects)
@@ -81,7 +83,7 @@ def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], VimPage
     yield from _culprits(objects[middle:], typed)
 
 
-def _untypable(of: Span, body: bytes, typed: Callable[[bytes], VimPage]) -> Iterator[tuple[Span, str]]:
+def _untypable(of: ElementSpan, body: bytes, typed: Callable[[bytes], VimPage]) -> Iterator[tuple[ElementSpan, str]]:
     """Yield the properties of an object that cannot be typed, with the reason."""
     for part in of.parts:
         others = sorted((p.start - of.start, p.end - of.start) for p in of.parts if p is not part)

@@ -21,7 +21,7 @@ VimType: TypeAlias = type[Any]
 """A class of pyVmomi: a data object, a managed object, an enumeration, a list or a scalar."""
 
 
-class ManagedObject(Protocol):
+class RemoteObject(Protocol):
     """An object on the server, known by its reference."""
 
     def _GetMoId(self) -> str: ...  # noqa: N802 pyVmomi's name
@@ -54,7 +54,7 @@ class Property(Protocol):
     val: object
 
 
-class Missing(Protocol):
+class MissingProperty(Protocol):
     """A property path without a value, and the fault that says why."""
 
     path: str
@@ -64,9 +64,9 @@ class Missing(Protocol):
 class ObjectContent(Protocol):
     """What a bulk read returns of one object."""
 
-    obj: ManagedObject
+    obj: RemoteObject
     propSet: Sequence[Property]  # noqa: N815
-    missingSet: list[Missing]  # noqa: N815
+    missingSet: list[MissingProperty]  # noqa: N815
 
 
 class VimPage(Protocol):
@@ -80,7 +80,7 @@ class Update(Protocol):
     """What has changed of one object since the last update; `kind` is ``enter``, ``modify`` or ``leave``."""
 
     kind: str
-    obj: ManagedObject
+    obj: RemoteObject
     changeSet: Sequence[Property]  # noqa: N815
 
 
@@ -94,11 +94,11 @@ class PrivilegeAvailability(Protocol):
 class EntityPrivileges(Protocol):
     """The privileges of the account on one object."""
 
-    entity: ManagedObject
+    entity: RemoteObject
     privAvailability: Sequence[PrivilegeAvailability] | None  # noqa: N815
 
 
-class About(Protocol):
+class AboutInfo(Protocol):
     """The product behind a session."""
 
     name: str
@@ -112,8 +112,8 @@ class About(Protocol):
 class ServiceContent(Protocol):
     """The managers of a server. Only those are listed that every vCenter has; others are asked for by name."""
 
-    about: About
-    rootFolder: ManagedObject  # noqa: N815
-    propertyCollector: ManagedObject  # noqa: N815
-    viewManager: ManagedObject  # noqa: N815
-    sessionManager: ManagedObject  # noqa: N815
+    about: AboutInfo
+    rootFolder: RemoteObject  # noqa: N815
+    propertyCollector: RemoteObject  # noqa: N815
+    viewManager: RemoteObject  # noqa: N815
+    sessionManager: RemoteObject  # noqa: N815

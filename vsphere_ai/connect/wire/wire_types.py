@@ -26,14 +26,14 @@ class Unfamiliar(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Element:
+class ElementType:
     """What an element becomes: a value that `convert` makes of its text, a list of `item`, or an object with fields."""
 
     vim: VimType
     name: str
     convert: Callable[[str], Plain] | None = None
-    item: Field | None = None
-    fields: dict[str, Field] = field(default_factory=dict)
+    item: WireField | None = None
+    fields: dict[str, WireField] = field(default_factory=dict)
     defaults: dict[str, Plain] = field(default_factory=dict)
     """What pyVmomi puts into required fields that are left out."""
     wraps_fault: bool = False
@@ -41,7 +41,7 @@ class Element:
 
 
 @dataclass(eq=False, slots=True)
-class Field:
+class WireField:
     """A field of an object, or the items of a list. `bare` is what it is without attributes; None: it needs some."""
 
     name: str
@@ -49,7 +49,7 @@ class Field:
     many: bool = False
     unwrapped: bool = False
     """Whether this is the fault itself, within its wrapping."""
-    bare: Element | None = None
+    bare: ElementType | None = None
 
 
 class WireTypes:
@@ -57,28 +57,28 @@ class WireTypes:
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._elements: dict[VimType, Element] = {}
-        self._given: dict[tuple[Field, str, str, str], Element] = {}
+        self._elements: dict[VimType, ElementType] = {}
+        self._given: dict[tuple[WireField, str, str, str], ElementType] = {}
 
-    def element(self, kind: VimType) -> Element:
+    def element(self, kind: VimType) -> ElementType:
         """Return what an element of a type becomes."""
         found = self._elements.get(kind)
         if found is None:
             found = self._elements[kind] = self._made(kind)
         return found
 
-    def _made(self, kind: VimType) -> Element:
+    def _made(self, kind: VimType) -> ElementType:
         if issubclass(kind, list):
-            return Element(kind, "", item=self._field("", item_of(kind)))
+            return ElementType(kind, "", item=self._field("", item_of(kind)))
         if not issubclass(kind, VmomiSupport.DataObject):
-            return Element(kind, "", _converter(kind))
+            return ElementType(kind, "", _converter(kind))
         empty = kind()
         unset = {info.name: getattr(empty, info.name) for info in kind._GetPropertyList()}
         defaults = {n: to_plain(v) for n, v in unset.items() if v is not None and not isinstance(v, list)}
         name = str(VmomiSupport.GetWsdlName(kind))
-        return Element(kind, name, defaults=defaults, wraps_fault=kind is _FAULT)
+        return ElementType(kind, name, defaults=defaults, wraps_fault=kind is _FAULT)
 
-    def part(self, of: Element, tag: str) -> Field:
+    def part(self, of: ElementType, tag: str) -> WireField:
         """Return the field of an object, or the items of a list, that an element with this tag within it is."""
         if of.convert is not None:
             raise Unfamiliar(f"{tag} within a text")
@@ -92,19 +92,19 @@ class WireTypes:
         unwrapped = of.wraps_fault and name == "fault"
         return of.fields.setdefault(tag, self._field(name, declared, unwrapped=unwrapped))
 
-    def _field(self, name: str, declared: VimType, *, unwrapped: bool = False) -> Field:
+    def _field(self, name: str, declared: VimType, *, unwrapped: bool = False) -> WireField:
         many = issubclass(declared, list)
-        made = Field(name, declared.Item if many else declared, many, unwrapped)
+        made = WireField(name, declared.Item if many else declared, many, unwrapped)
         if made.declared is not object and not issubclass(made.declared, VmomiSupport.ManagedObject | list):
             made.bare = self.element(self._known(made.declared, made))
         return made
 
-    def _known(self, kind: VimType, of: Field) -> VimType:
+    def _known(self, kind: VimType, of: WireField) -> VimType:
         """Return a type as this version has it; faults in values are wrapped."""
         known: VimType = VmomiSupport.GetCompatibleType(kind, self._version)
         return _FAULT if issubclass(known, Exception) and not of.unwrapped else known
 
-    def given(self, of: Field, space: str, name: str, refers: str) -> Element:
+    def given(self, of: WireField, space: str, name: str, refers: str) -> ElementType:
         """Return what an element becomes that says its type (``xsi:type``), or the type it refers to (``type``)."""
         key = (of, space, name, refers)
         found = self._given.get(key)
@@ -115,7 +115,7 @@ class WireTypes:
                 raise Unfamiliar(f"does not know {error}") from error
         return found
 
-    def _resolved(self, of: Field, space: str, name: str, refers: str) -> Element:
+    def _resolved(self, of: WireField, space: str, name: str, refers: str) -> ElementType:
         kind = of.declared
         if name and not SoapAdapter.isDynamicType(kind):
             kind = _lookup(space, name, True)
@@ -125,7 +125,7 @@ class WireTypes:
         if issubclass(kind, VmomiSupport.ManagedObject):
             target: VimType = _lookup(NAMESPACE, refers)
             _demand(target, of.declared)
-            return Element(target, "", f"{VmomiSupport.GetWsdlName(target)}:".__add__)
+            return ElementType(target, "", f"{VmomiSupport.GetWsdlName(target)}:".__add__)
         if kind is object or (kind is not of.declared and SoapAdapter.isDynamicType(kind)):
             raise Unfamiliar(f"a value of type {kind.__name__}")
         _demand(kind, of.declared)

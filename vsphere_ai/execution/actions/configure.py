@@ -18,7 +18,7 @@ MOST_ATTEMPTS = 4
 """How often a reconfiguration is sent when others change the same VM at the same moment."""
 
 
-class Changes:
+class ConfigureChanges:
     """Sends only what was planned against what is there now."""
 
     def __init__(self, context: Context) -> None:

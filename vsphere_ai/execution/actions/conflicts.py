@@ -10,7 +10,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.secret_settings import may_hold_secret
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.model.three_way import Part, compare
+from vsphere_ai.model.three_way import SettingPart, compare
 
 AGAIN = "look at the change, then plan again"
 DEVICES, EXTRA = "config.hardware.device", "config.extraConfig"
@@ -39,7 +39,7 @@ def changed(text: str) -> Conflict:
     return Conflict(text, AGAIN, rule="object.changed")
 
 
-def refuse(target: str, parts: Iterable[Part]) -> None:
+def refuse(target: str, parts: Iterable[SettingPart]) -> None:
     """Raise `Conflict` with these parts of a target, where there are any."""
     text = "; ".join(map(str, parts))
     if text:
@@ -58,7 +58,7 @@ def paths(step: Reconfigure) -> tuple[str, ...]:
     return (DEVICES, *extra, *(_path(name) for name in step.spec))
 
 
-def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[Part, ...]:
+def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[SettingPart, ...]:
     """Return the parts of a VM that the step is about to set and that are not as they were at planning.
 
     Also those that are desired already: a reconfigure whose response was lost is not sent again for a newer version.
@@ -66,17 +66,17 @@ def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[Part, ..
     return tuple(p for p in _parts(step, planned, now) if not p.unchanged)
 
 
-def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
+def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[SettingPart]:
     for kind in dict.fromkeys(c["device"]["_typeName"] for c in step.device_changes):
         before, after = ([d for d in f.get(DEVICES) or () if d.get("_typeName") == kind] for f in (planned, now))
         same = Counter(map(identity, before)) == Counter(map(identity, after))
         old_names, new_names = (tuple(sorted(map(_name, found))) for found in (before, after))
-        yield Part(f"list of {kind} devices", old_names, new_names, same)
+        yield SettingPart(f"list of {kind} devices", old_names, new_names, same)
     if EXTRA in planned.properties:
         old, new = _options(planned), _options(now)
         for key, _ in step.extra_config:
             values = old.get(key), new.get(key)
-            yield Part(key, *values, old.get(key) == new.get(key), is_secret=may_hold_secret(key, *values))
+            yield SettingPart(key, *values, old.get(key) == new.get(key), is_secret=may_hold_secret(key, *values))
     found = {_path(name): value for name, value in step.spec.items()}
     yield from compare(planned.properties, now.properties, found)
 

@@ -17,12 +17,12 @@ from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.records.pending import NoRecord, Record
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.planning.planner import Item
-from vsphere_ai.planning.scheduling.health import Found
+from vsphere_ai.planning.planner import PlanItem
+from vsphere_ai.planning.scheduling.health import HostBefore
 
 if TYPE_CHECKING:
-    from vsphere_ai.addresses.holding import Ledger
-    from vsphere_ai.connect.secure_shell.esxi import Ssh
+    from vsphere_ai.addresses.holding import AddressLedger
+    from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import VCenterLock
     from vsphere_ai.security.secret_ref import Secret
@@ -57,8 +57,8 @@ class Context:
     """
 
     vcenter: VCenter
-    shell: Callable[[Target], Ssh]
-    left: Callable[[Target, bool], tuple[Item, ...]]
+    shell: Callable[[Target], EsxiSsh]
+    left: Callable[[Target, bool], tuple[PlanItem, ...]]
     gpus: Mapping[str, int]
     """Host reference -> number of NVIDIA GPUs it had when planned."""
     hosts: Mapping[str, str]
@@ -66,7 +66,7 @@ class Context:
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the operator stops the run."""
     note: Record = field(default_factory=NoRecord)
-    found: Mapping[str, Found] = field(default_factory=dict)
+    found: Mapping[str, HostBefore] = field(default_factory=dict)
     """Host reference -> what its health is measured by."""
     planned: Mapping[str, Facts] = field(default_factory=dict)
     """What was read of each object when this was planned."""
@@ -84,7 +84,7 @@ class Context:
     """Reference to a password -> its hash, for the accounts of guests."""
     lock: Callable[[], VCenterLock | None] = lambda: None
     """Returns the lock in vCenter that the run holds; None where it holds none."""
-    give_back: Callable[[Ledger, Ledger], None] = lambda _before, _after: None
+    give_back: Callable[[AddressLedger, AddressLedger], None] = lambda _before, _after: None
     """Gives back to programs with addresses of their own what a ledger holds and a later one does not."""
     measure: Callable[[Say], None] = lambda _say: None
     """Runs the benchmark that a step waits for."""

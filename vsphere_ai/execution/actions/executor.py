@@ -18,14 +18,14 @@ from vsphere_ai.errors import (
     VsphereAiError,
 )
 from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances
-from vsphere_ai.execution.actions.configure import Changes
+from vsphere_ai.execution.actions.configure import ConfigureChanges
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, Withdrawn, polling
 from vsphere_ai.execution.actions.in_flight import is_refusal
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
 from vsphere_ai.execution.actions.relocation import Relocations, detail_of
 from vsphere_ai.execution.actions.sent import Boot, Sent
-from vsphere_ai.execution.actions.ssh_guard import Access
+from vsphere_ai.execution.actions.ssh_guard import ShellGuard
 from vsphere_ai.execution.actions.vm_life import VmLife
 from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
@@ -70,20 +70,20 @@ AS_WANTED = ("InvalidPowerState", "InvalidState")
 """Faults of a call whose target was somewhere else than the call takes it from: maybe where it leads to."""
 
 
-class Executor:
+class StepExecutor:
     """Carries out steps one at a time, from several threads."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._reconciler = Reconciler(context, self._took_effect)
         self._sent = Sent()
-        self._changes, self._waits = Changes(context), Waits(context, self._sent)
+        self._changes, self._waits = ConfigureChanges(context), Waits(context, self._sent)
         self._lifecycles, self._life = Lifecycles(context, self._sent), VmLife(context)
         self.switch_ssh, self.start_service = self._lifecycles.switch_ssh, self._lifecycles.start_service
         self._relocations = Relocations(context)
         self.is_there = self._relocations.is_done
         self.runs, self.power_on = self._lifecycles.runs, self._lifecycles.power_on
-        self._access = Access(context, lambda host: self.switch_ssh(host, running=True))
+        self._access = ShellGuard(context, lambda host: self.switch_ssh(host, running=True))
 
     def before(self, step: Step) -> str:
         """Return what has to be remembered about a target before a step: the boot time before a reboot.

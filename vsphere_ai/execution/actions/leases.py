@@ -6,7 +6,7 @@ import hashlib
 import time
 from dataclasses import replace
 
-from vsphere_ai.addresses.holding import Holding, Ledger
+from vsphere_ai.addresses.holding import AddressLedger, Holding
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.execution.actions.context import Context, Say
@@ -39,7 +39,7 @@ def write(context: Context, step: WriteLeases, say: Say) -> None:
     address_ledger.write_text(lock, stored, ledger_text(_at(read_ledger(step.text), int(time.time()))))
 
 
-def _require_gone(context: Context, before: Ledger, after: Ledger, say: Say) -> None:
+def _require_gone(context: Context, before: AddressLedger, after: AddressLedger, say: Say) -> None:
     """Raise `Conflict` where a VM is there, or may yet come, whose addresses are to be released.
 
     A run that was killed may have left a clone under way, and no plan sees a VM before its clone has ended.
@@ -80,7 +80,7 @@ def _is(text: str, step: WriteLeases) -> bool:
     return _at(read_ledger(text), NOW).holdings == _at(read_ledger(step.text), NOW, every=True).holdings
 
 
-def _at(ledger: Ledger, moment: int, *, every: bool = False) -> Ledger:
+def _at(ledger: AddressLedger, moment: int, *, every: bool = False) -> AddressLedger:
     """Return a ledger in which what is released now is released at a moment; with NOW, whenever it was released."""
     whole = every or moment == NOW
     holdings = {

@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.module_options import merged
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.three_way import Part, compare, holds
+from vsphere_ai.model.three_way import SettingPart, compare, holds
 from vsphere_ai.reading.requirements import replaced_paths
 
 Args = Mapping[str, Any]
@@ -56,7 +56,7 @@ class Merging:
         if path not in planned.properties:
             return args
         before, now = planned.get(path), self._context.read(target, path).get(path)
-        part = Part(path, before, now, now == before, all(holds(now, v.get(name, v)) for v in args.values()))
+        part = SettingPart(path, before, now, now == before, all(holds(now, v.get(name, v)) for v in args.values()))
         refuse(target.name, [part] if part.conflict else ())
         return args if part.unchanged else None
 

@@ -17,7 +17,7 @@ STARTS_WITHIN = 30.0
 PATHS = ("config.lockdownMode", "config.service.service")
 
 
-class Access:
+class ShellGuard:
     """Looks before every step that needs a shell, so that no login is spent on a host that refuses them all.
 
     ESXi stops its SSH service by itself after UserVars.ESXiShellTimeOut seconds. One that this run has started is

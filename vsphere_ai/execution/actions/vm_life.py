@@ -19,7 +19,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Reconfigure
-from vsphere_ai.model.vm_sets import Mark, disk_files, disks_by_file, mark_of, options_of, settings_of
+from vsphere_ai.model.vm_sets import MemberMark, disk_files, disks_by_file, mark_of, options_of, settings_of
 from vsphere_ai.security import redaction
 
 FINAL = ("guest.conflict", "guest.address-missing", "guest.nic-missing")
@@ -181,7 +181,7 @@ class VmLife:
 
     def _require_ours(self, step: Destroy, found: Facts) -> None:
         vm, mark = step.target, mark_of(found)
-        if not isinstance(mark, Mark) or (mark.set, mark.index) != (step.set, step.index):
+        if not isinstance(mark, MemberMark) or (mark.set, mark.index) != (step.set, step.index):
             words = f"does not carry the mark of number {step.index} of the set {step.set} any more"
             raise Conflict(f"{vm.name} {words}; it is not destroyed", "plan again", rule="object.changed")
         if found.get("runtime.connectionState") != "connected":

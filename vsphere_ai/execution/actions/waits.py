@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Healthy, HostBack, Wait
 from vsphere_ai.model.text import shown
-from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.planner import PlanItem
 from vsphere_ai.planning.scheduling import health
 from vsphere_ai.planning.scheduling.windows import BOOT_JITTER
 
@@ -119,7 +119,7 @@ class Waits:
 
     def _as_planned(self, step: AsPlanned, say: Say) -> None:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
-        left: tuple[Item, ...] = ()
+        left: tuple[PlanItem, ...] = ()
         begun = step.target.kind == "host" and self._context.is_taken(step.target)
         looks = polling if begun else self._context.looking
         for waited in looks(limit, fastest=0.5, late=0.3):  # each look reads all of it
@@ -136,7 +136,7 @@ class Waits:
         target = step.target
         wrong: tuple[str, ...] = ()
         alarms: tuple[health.Alarm, ...] = ()
-        before = self._context.found.get(target.ref, health.Found(target, self._context.gpus.get(target.ref, 0)))
+        before = self._context.found.get(target.ref, health.HostBefore(target, self._context.gpus.get(target.ref, 0)))
         for waited in self._context.looking(step.timeout, fastest=0.2, after=GATE):
             now = self._context.read(target, *health.HOST_PATHS)
             wrong = health.reasons(now, before, maintenance=step.maintenance)
@@ -178,7 +178,7 @@ class Waits:
         return [str(found[ref].get("info.name", ref)) if ref in found else ref for ref in refs]
 
 
-def describe_left(items: tuple[Item, ...]) -> str:
+def describe_left(items: tuple[PlanItem, ...]) -> str:
     """Say in one line what reading back found different from the plan."""
     lines = [f"{i.kind} {f.name} is {shown(f.before)}, wanted {shown(f.after)}" for i in items for f in i.fields]
     return "; ".join(lines) or "a state that has to be made again"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
-from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.layout import LayoutItem
 from vsphere_ai.gpu.mig.search import (
     FOUR_PLUS_THREE_DRIVER,
     Instance,
-    Placed,
-    Wanted,
+    ProfilePlace,
+    WantedInstance,
     allowed,
     arrangements,
     best_arrangement,
@@ -52,7 +52,7 @@ class Layout:
 
 
 def reasons(
-    board: Board, wanted: Sequence[Item], busy: Sequence[Instance] = (), *, driver_major: int | None = None
+    board: Board, wanted: Sequence[LayoutItem], busy: Sequence[Instance] = (), *, driver_major: int | None = None
 ) -> tuple[str, ...]:
     """Return every reason why the layout cannot be made while the `busy` instances stay; empty if it can."""
     if not board.mig_capable:
@@ -74,7 +74,7 @@ def reasons(
 
 def nearest(
     board: Board,
-    wanted: Sequence[Item],
+    wanted: Sequence[LayoutItem],
     busy: Sequence[Instance] = (),
     *,
     driver_major: int | None = None,
@@ -98,7 +98,7 @@ def nearest(
             break
         if not candidate or any(candidate <= c for c in chosen) or not fixed <= candidate:
             continue
-        found = best_arrangement(board, [Wanted(p) for p in (candidate - fixed).elements()], stay)
+        found = best_arrangement(board, [WantedInstance(p) for p in (candidate - fixed).elements()], stay)
         if found is not None:
             chosen.append(candidate)
             layouts.append(_layout(board, (*stay, *found)))
@@ -106,7 +106,7 @@ def nearest(
 
 
 def pool(
-    board: Board, wanted: Sequence[Item], *, driver_major: int | None = None, most_gpus: int = 4
+    board: Board, wanted: Sequence[LayoutItem], *, driver_major: int | None = None, most_gpus: int = 4
 ) -> tuple[Layout, ...] | None:
     """Return layouts for as few GPUs as can hold the valid part of a request; None when `most_gpus` do not suffice.
 
@@ -136,11 +136,11 @@ def pool(
     found = next((a for a in answers if a is not None), None)
     if found is None:
         return None
-    places = (best_arrangement(board, [Wanted(p) for p in each.elements()]) for each in found)
+    places = (best_arrangement(board, [WantedInstance(p) for p in each.elements()]) for each in found)
     return tuple(_layout(board, each or ()) for each in places)
 
 
-def _unpublished(board: Board, wanted: Iterable[Item]) -> Iterator[str]:
+def _unpublished(board: Board, wanted: Iterable[LayoutItem]) -> Iterator[str]:
     """Say what is known of a request when NVIDIA publishes no more than the names of the profiles."""
     yield NO_PLACEMENTS
     for name in dict.fromkeys(i.profile for i in wanted):
@@ -148,7 +148,7 @@ def _unpublished(board: Board, wanted: Iterable[Item]) -> Iterator[str]:
             yield f"no profile {name} on this GPU; its profiles are {', '.join(board.profile_names)}"
 
 
-def _sums(board: Board, known: Sequence[Wanted]) -> Iterator[str]:
+def _sums(board: Board, known: Sequence[WantedInstance]) -> Iterator[str]:
     profiles = Counter(w.profile for w in known)
     compute, memory = _compute(profiles), _memory(profiles)
     if compute > board.compute_slices:
@@ -157,13 +157,13 @@ def _sums(board: Board, known: Sequence[Wanted]) -> Iterator[str]:
         yield f"{memory} of {board.memory_slices} memory slices"
 
 
-def _unknown(board: Board, item: Item) -> str:
+def _unknown(board: Board, item: LayoutItem) -> str:
     text = f"no profile {item.profile} on this GPU"
     other = _same_slices(board, item.profile)
     return f"{text}; its {other.compute_slices}g is {other.name}" if other else text
 
 
-def _counts(known: Sequence[Wanted]) -> Iterator[str]:
+def _counts(known: Sequence[WantedInstance]) -> Iterator[str]:
     for profile, wanted in Counter(w.profile for w in known).items():
         most = profile.max_instances
         if wanted > most and not profile.media:
@@ -178,20 +178,20 @@ def _counts(known: Sequence[Wanted]) -> Iterator[str]:
         yield f"{all_of_them} takes every media engine of the GPU; beside it only -me profiles fit, not {names}"
 
 
-def _starts(known: Sequence[Wanted]) -> Iterator[str]:
+def _starts(known: Sequence[WantedInstance]) -> Iterator[str]:
     for item in dict.fromkeys(w for w in known if not w.starts):
         legal = ", ".join(str(s) for s in item.profile.starts)
         yield f"{item.profile.name} cannot start at memory slice {item.start}, only at {legal}"
 
 
-def _driver(board: Board, known: Sequence[Wanted], driver_major: int | None) -> Iterator[str]:
+def _driver(board: Board, known: Sequence[WantedInstance], driver_major: int | None) -> Iterator[str]:
     for profile in dict.fromkeys(w.profile for w in known if needs_newer(w.profile, driver_major)):
         yield f"{profile.name} needs driver R{profile.min_driver} or newer, the host has R{driver_major}"
     if four_plus_three(board, (w.profile for w in known), driver_major):
         yield f"4g and 3g on one GPU need driver R{FOUR_PLUS_THREE_DRIVER} or newer, the host has R{driver_major}"
 
 
-def _busy(board: Board, known: Sequence[Wanted], busy: Sequence[Instance], *, alone: bool) -> Iterator[str]:
+def _busy(board: Board, known: Sequence[WantedInstance], busy: Sequence[Instance], *, alone: bool) -> Iterator[str]:
     rest = list(known)
     untrusted = False
     for instance, spot in zip(busy, spots(board, busy), strict=True):
@@ -205,14 +205,14 @@ def _busy(board: Board, known: Sequence[Wanted], busy: Sequence[Instance], *, al
         yield from _fragmentation(board, rest, busy)
 
 
-def _fragmentation(board: Board, rest: Sequence[Wanted], busy: Sequence[Instance]) -> Iterator[str]:
+def _fragmentation(board: Board, rest: Sequence[WantedInstance], busy: Sequence[Instance]) -> Iterator[str]:
     """Say which instances find no place although the sums fit, and who stands in the way of each place."""
     standing = spots(board, busy)
     taken = mask_of(standing)
     free = board.memory_slices - taken.bit_count()
     alone = False
     for item in dict.fromkeys(rest):
-        places = [Placed(item.profile, start) for start in item.starts]
+        places = [ProfilePlace(item.profile, start) for start in item.starts]
         if any(not place.mask & taken for place in places):
             continue
         alone = True
@@ -223,15 +223,15 @@ def _fragmentation(board: Board, rest: Sequence[Wanted], busy: Sequence[Instance
         yield f"{free} free memory slices, but not for {_listed(rest)} together: {_held(busy)}"
 
 
-def _no_place(board: Board, item: Wanted, places: Sequence[Placed]) -> str:
-    name, spans = Item(item.profile.name, item.start), " or ".join(_span(p) for p in places)
+def _no_place(board: Board, item: WantedInstance, places: Sequence[ProfilePlace]) -> str:
+    name, spans = LayoutItem(item.profile.name, item.start), " or ".join(_span(p) for p in places)
     if len(places) == 1:
         return f"the only place for {name} (memory slices {spans}) is not free"
     half = 2 * item.profile.memory_slices == board.memory_slices
     return f"no free {'half' if half else 'place'} for {name} (memory slices {spans})"
 
 
-def _span(place: Placed) -> str:
+def _span(place: ProfilePlace) -> str:
     size = place.profile.memory_slices
     return str(place.start) if size == 1 else f"{place.start}-{place.start + size - 1}"
 
@@ -247,8 +247,8 @@ def _by(same: Sequence[Instance]) -> str:
     return f" by {same[0].used_by}" if same[0].used_by else ""
 
 
-def _listed(items: Iterable[Wanted]) -> str:
-    return ", ".join(str(Item(w.profile.name, w.start)) for w in items)
+def _listed(items: Iterable[WantedInstance]) -> str:
+    return ", ".join(str(LayoutItem(w.profile.name, w.start)) for w in items)
 
 
 def _short(profile: Profile, plain: Sequence[Profile]) -> str:
@@ -263,7 +263,7 @@ def _same_slices(board: Board, name: str) -> Profile | None:
     return min(same, key=lambda p: (p.memory_slices, p.name), default=None)
 
 
-def _valid_part(board: Board, wanted: Iterable[Item]) -> list[Profile]:
+def _valid_part(board: Board, wanted: Iterable[LayoutItem]) -> list[Profile]:
     found = (board.find_profile(i.profile) or _same_slices(board, i.profile) for i in wanted)
     return [p for p in found if p is not None]
 
@@ -290,7 +290,7 @@ def _legal(board: Board, kinds: tuple[Profile, ...], driver_major: int | None) -
             return
         for count in range(kinds[index].max_instances + 1):
             profiles = (*chosen, *(kinds[index],) * count)
-            wanted = [Wanted(p) for p in profiles]
+            wanted = [WantedInstance(p) for p in profiles]
             if not allowed(board, profiles, driver_major) or next(arrangements(wanted), None) is None:
                 break
             yield from extend(index + 1, profiles)
@@ -298,7 +298,7 @@ def _legal(board: Board, kinds: tuple[Profile, ...], driver_major: int | None) -
     return tuple(extend(0, ()))
 
 
-def _layout(board: Board, places: Sequence[Placed]) -> Layout:
+def _layout(board: Board, places: Sequence[ProfilePlace]) -> Layout:
     plain = plain_profiles(board)
     ordered = largest_first(places)
     return Layout(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from vsphere_ai.gpu.catalog import Board, Profile
-from vsphere_ai.gpu.mig.search import Instance, Placed, Wanted, allowed, arrangements, mask_of, spots
+from vsphere_ai.gpu.mig.search import Instance, ProfilePlace, WantedInstance, allowed, arrangements, mask_of, spots
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def fragmentation(board: Board, instances: Iterable[Instance], *, driver_major: 
     usable = 0
     for profile in board.profiles:
         if allowed(board, [*standing, profile], driver_major):
-            usable |= mask_of(s for s in (Placed(profile, at) for at in profile.starts) if not s.mask & taken)
+            usable |= mask_of(s for s in (ProfilePlace(profile, at) for at in profile.starts) if not s.mask & taken)
     stranded = tuple(s for s in free if not usable >> s & 1)
     rooms = (_room(board, present, profile, driver_major) for profile in board.largest_first)
     return Fragmentation(free, stranded, tuple(rooms))
@@ -56,7 +56,9 @@ def _room(board: Board, present: Sequence[Instance], profile: Profile, driver: i
     return ProfileRoom(profile.name, now, after, move)
 
 
-def _most(board: Board, fixed: Sequence[Placed], loose: Sequence[Placed], profile: Profile, driver: int | None) -> int:
+def _most(
+    board: Board, fixed: Sequence[ProfilePlace], loose: Sequence[ProfilePlace], profile: Profile, driver: int | None
+) -> int:
     """Return how many instances of a profile fit beside fixed places, and beside instances that may stand anywhere."""
     count = 0
     while _fits(board, fixed, [*(p.profile for p in loose), *[profile] * (count + 1)], driver):
@@ -64,10 +66,10 @@ def _most(board: Board, fixed: Sequence[Placed], loose: Sequence[Placed], profil
     return count
 
 
-def _fits(board: Board, fixed: Sequence[Placed], profiles: Sequence[Profile], driver: int | None) -> bool:
+def _fits(board: Board, fixed: Sequence[ProfilePlace], profiles: Sequence[Profile], driver: int | None) -> bool:
     if not allowed(board, [*(p.profile for p in fixed), *profiles], driver):
         return False
-    return next(arrangements([Wanted(p) for p in profiles], mask_of(fixed)), None) is not None
+    return next(arrangements([WantedInstance(p) for p in profiles], mask_of(fixed)), None) is not None
 
 
 def _cheapest(

@@ -31,7 +31,7 @@ class LayoutError(UsageError):
 
 
 @dataclass(frozen=True)
-class Item:
+class LayoutItem:
     """One wanted GPU instance: a profile's name or id as written, and the memory slice it shall begin at."""
 
     profile: str
@@ -41,7 +41,7 @@ class Item:
         return self.profile if self.start is None else f"{self.profile}:{self.start}"
 
 
-def parse(layout: str | Sequence[str | int]) -> tuple[Item, ...]:
+def parse(layout: str | Sequence[str | int]) -> tuple[LayoutItem, ...]:
     """Return the items of a layout in the order written.
 
     Takes a list of tokens, a string ``19,14,9``, or a pasted ``nvidia-smi mig -i 0 -cgi 19,14,9 -C`` whose GPU is
@@ -61,7 +61,7 @@ def parse(layout: str | Sequence[str | int]) -> tuple[Item, ...]:
     return tuple(parse_item(token) for token in tokens)
 
 
-def parse_item(token: str | int) -> Item:
+def parse_item(token: str | int) -> LayoutItem:
     """Return the item of one token: ``3g.20gb``, ``MIG 3g.20gb``, ``9``, each with an optional ``:start``.
 
     Stricter than nvidia-smi, which takes ``19:`` and ``19:x`` for "any start" and ``9:-4`` for "let the driver choose".
@@ -70,7 +70,7 @@ def parse_item(token: str | int) -> Item:
     match = _ITEM.fullmatch(text)
     if match is not None:
         start = match["start"]
-        return Item(match["profile"], None if start is None else int(start))
+        return LayoutItem(match["profile"], None if start is None else int(start))
     raise LayoutError(f"{token!r} is not a MIG profile", _remedy(text))
 
 

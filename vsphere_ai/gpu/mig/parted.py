@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from vsphere_ai.gpu.mig.layout import MAX_ITEMS, Item, LayoutError, parse_item
+from vsphere_ai.gpu.mig.layout import MAX_ITEMS, LayoutError, LayoutItem, parse_item
 
 VERSION = "v1"
 CONFIGS = "mig-configs"
@@ -23,21 +23,21 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 Path = tuple[str | int, ...]
 
 
-class Refuse(Protocol):
+class RefuseAt(Protocol):
     """Notes a fault of the value at a path of the file (see `documents.Document.refuse`)."""
 
     def __call__(self, path: Path, message: str, help: str = "") -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
-class Entry:
+class PartedEntry:
     """What some GPUs shall be like: `devices` None means all of them that have MIG.
 
     Without `device_ids` and `subsystems` those of any model; a subsystem is (PCI device id, subsystem id and vendor).
     """
 
     enabled: bool
-    wanted: tuple[Item, ...] = ()
+    wanted: tuple[LayoutItem, ...] = ()
     devices: tuple[int, ...] | None = None
     device_ids: tuple[int, ...] = ()
     subsystems: tuple[tuple[int, int], ...] = ()
@@ -54,10 +54,10 @@ class Entry:
         return exact or not ids.isdisjoint(self.device_ids) or not (self.device_ids or self.subsystems)
 
 
-Configs = Mapping[str, tuple[Entry, ...]]
+Configs = Mapping[str, tuple[PartedEntry, ...]]
 
 
-def read(data: object, refuse: Refuse) -> Configs:
+def read(data: object, refuse: RefuseAt) -> Configs:
     """Return the configurations of a file by name; every fault goes to `refuse`, what is faulty is left out."""
     if not isinstance(data, Mapping):
         refuse((), "this is not a mig-parted configuration", "it starts with version: v1 and mig-configs:")
@@ -88,8 +88,8 @@ def _reference(data: Mapping[str, object]) -> str:
 
 
 def entry_for(
-    entries: Sequence[Entry], index: int | None, device_ids: Iterable[int], subsystem: int | None = None
-) -> Entry | None:
+    entries: Sequence[PartedEntry], index: int | None, device_ids: Iterable[int], subsystem: int | None = None
+) -> PartedEntry | None:
     """Return the entry that counts for a GPU: mig-parted applies them in order, so the last one does."""
     ids = tuple(device_ids)
     return next((e for e in reversed(entries) if e.is_about(index, ids, subsystem)), None)
@@ -105,18 +105,18 @@ def write(configs: Configs) -> str:
     return "\n".join(lines) + "\n"
 
 
-def together(gpus: Mapping[int, Entry]) -> tuple[Entry, ...]:
+def together(gpus: Mapping[int, PartedEntry]) -> tuple[PartedEntry, ...]:
     """Return entries for GPUs by their number, those alike in one; a single entry for all when all of them are."""
-    groups: dict[tuple[bool, tuple[Item, ...]], list[int]] = {}
+    groups: dict[tuple[bool, tuple[LayoutItem, ...]], list[int]] = {}
     for index, gpu in gpus.items():
         groups.setdefault((gpu.enabled, tuple(sorted(gpu.wanted, key=str))), []).append(index)
     if len(groups) == 1 and set(gpus) == set(range(len(gpus))):
         ((enabled, wanted),) = groups
-        return (Entry(enabled, wanted),)
-    return tuple(Entry(enabled, wanted, tuple(numbers)) for (enabled, wanted), numbers in groups.items())
+        return (PartedEntry(enabled, wanted),)
+    return tuple(PartedEntry(enabled, wanted, tuple(numbers)) for (enabled, wanted), numbers in groups.items())
 
 
-def _entries(path: Path, listed: object, refuse: Refuse) -> Iterator[Entry]:
+def _entries(path: Path, listed: object, refuse: RefuseAt) -> Iterator[PartedEntry]:
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         refuse(path, "a configuration is a list of at least one entry", "- {devices: all, mig-enabled: true, …}")
         return
@@ -150,14 +150,14 @@ def _entries(path: Path, listed: object, refuse: Refuse) -> Iterator[Entry]:
         elif ok:
             filters = tuple(_filter(here, entry, refuse))
             plain = tuple(device for device, subsystem in filters if subsystem is None)
-            yield Entry(enabled, wanted, devices, plain, tuple((d, s) for d, s in filters if s is not None))
+            yield PartedEntry(enabled, wanted, devices, plain, tuple((d, s) for d, s in filters if s is not None))
 
 
 def _wrong(entry: Mapping[str, object], key: str) -> str:
     return f"{key} is {entry[key]!r}" if key in entry else f"{key} is missing"
 
 
-def _devices(here: Path, entry: Mapping[str, object], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
+def _devices(here: Path, entry: Mapping[str, object], refuse: RefuseAt) -> tuple[tuple[int, ...] | None, bool]:
     devices = entry.get("devices")
     if devices == "all":
         return None, True
@@ -167,7 +167,7 @@ def _devices(here: Path, entry: Mapping[str, object], refuse: Refuse) -> tuple[t
     return None, False
 
 
-def _filter(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator[tuple[int, int | None]]:
+def _filter(here: Path, entry: Mapping[str, object], refuse: RefuseAt) -> Iterator[tuple[int, int | None]]:
     """Yield (PCI device id, subsystem or None) of each filter; an empty text is no filter, as in mig-parted."""
     filters = entry.get("device-filter") or ()
     for text in (filters,) if isinstance(filters, str) else filters if isinstance(filters, Sequence) else (filters,):
@@ -182,7 +182,7 @@ def _filter(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator
             yield int(match["device"], 16), int(match["subsystem"], 16) if match["subsystem"] else None
 
 
-def _wanted(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator[Item]:
+def _wanted(here: Path, entry: Mapping[str, object], refuse: RefuseAt) -> Iterator[LayoutItem]:
     devices = entry.get("mig-devices", {})
     path = (*here, "mig-devices")
     if not isinstance(devices, Mapping):
@@ -210,7 +210,7 @@ def _is_index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _written(entry: Entry) -> Iterator[str]:
+def _written(entry: PartedEntry) -> Iterator[str]:
     devices = "all" if entry.devices is None else f"[{', '.join(map(str, entry.devices))}]"
     filters = [f'"0x{number:04X}{NVIDIA:04X}"' for number in entry.device_ids]
     filters += [f'"0x{device:04X}{NVIDIA:04X}:0x{subsystem:08X}"' for device, subsystem in entry.subsystems]

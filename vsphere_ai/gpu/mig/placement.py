@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import search
 from vsphere_ai.gpu.mig.advice import Layout, nearest, reasons
-from vsphere_ai.gpu.mig.layout import Item
-from vsphere_ai.gpu.mig.moves import Move
+from vsphere_ai.gpu.mig.layout import LayoutItem
+from vsphere_ai.gpu.mig.moves import MigMove
 from vsphere_ai.gpu.mig.search import Instance, Transition
 
 
@@ -30,15 +30,15 @@ class LayoutCase:
 
     board: Board
     present: tuple[Instance, ...]
-    items: tuple[Item, ...]
+    items: tuple[LayoutItem, ...]
     answer: Transition | Impossible
-    commands: tuple[Move, ...] = ()
+    commands: tuple[MigMove, ...] = ()
     title: str = ""
     notes: tuple[str, ...] = ()
 
 
 def transition(
-    board: Board, present: Sequence[Instance], wanted: Iterable[Item], *, driver_major: int | None = None
+    board: Board, present: Sequence[Instance], wanted: Iterable[LayoutItem], *, driver_major: int | None = None
 ) -> Transition | Impossible:
     """Return how to get from the present instances to exactly the wanted ones, or why that is impossible.
 

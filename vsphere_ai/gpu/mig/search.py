@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from vsphere_ai.gpu.catalog import Board, Profile
-from vsphere_ai.gpu.mig.layout import Item
+from vsphere_ai.gpu.mig.layout import LayoutItem
 
 FOUR_PLUS_THREE_DRIVER = 510
 """4g and 3g together on one Ampere GPU need driver R510 (NVIDIA MIG User Guide)."""
@@ -33,7 +33,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Placed:
+class ProfilePlace:
     """A profile at a start: one legal place on a board."""
 
     profile: Profile
@@ -51,7 +51,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedInstance:
     """A wanted instance whose profile the board has; `start` None leaves the place open."""
 
     profile: Profile
@@ -79,7 +79,7 @@ class Transition:
         return not self.destroy and not self.create
 
 
-def resolve(board: Board, items: Iterable[Item]) -> tuple[tuple[Wanted, ...], tuple[Item, ...]]:
+def resolve(board: Board, items: Iterable[LayoutItem]) -> tuple[tuple[WantedInstance, ...], tuple[LayoutItem, ...]]:
     """Sort items into those whose profile the board has, and those it does not know."""
     known, unknown = [], []
     for item in items:
@@ -87,13 +87,13 @@ def resolve(board: Board, items: Iterable[Item]) -> tuple[tuple[Wanted, ...], tu
         if profile is None:
             unknown.append(item)
         else:
-            known.append(Wanted(profile, item.start))
+            known.append(WantedInstance(profile, item.start))
     return tuple(known), tuple(unknown)
 
 
-def spots(board: Board, instances: Iterable[Instance]) -> tuple[Placed, ...]:
+def spots(board: Board, instances: Iterable[Instance]) -> tuple[ProfilePlace, ...]:
     """Return the places of instances; `UnknownProfile` when the board has no such profile."""
-    return tuple(Placed(board.profile(i.profile_name), i.start) for i in instances)
+    return tuple(ProfilePlace(board.profile(i.profile_name), i.start) for i in instances)
 
 
 def allowed(board: Board, profiles: Sequence[Profile], driver_major: int | None = None) -> bool:
@@ -125,17 +125,17 @@ def four_plus_three(board: Board, profiles: Iterable[Profile], driver_major: int
     return old and board.architecture == "ampere" and {3, 4} <= {p.compute_slices for p in profiles}
 
 
-def arrangements(wanted: Sequence[Wanted], taken: int = 0) -> Iterator[tuple[Placed, ...]]:
+def arrangements(wanted: Sequence[WantedInstance], taken: int = 0) -> Iterator[tuple[ProfilePlace, ...]]:
     """Yield every way to place all of `wanted` beside the slices of the bit mask `taken`, in the order searched.
 
     Items with the fewest starts come first, which keeps the search tiny; equal items go in ascending starts, so no
     arrangement is met twice.
     """
     order = sorted(wanted, key=lambda w: (len(w.starts), -w.profile.memory_slices, w.profile.id, w.starts))
-    choices = [[(spot, spot.mask) for spot in (Placed(w.profile, s) for s in w.starts)] for w in order]
+    choices = [[(spot, spot.mask) for spot in (ProfilePlace(w.profile, s) for s in w.starts)] for w in order]
     twins = [at > 0 and order[at - 1] == item for at, item in enumerate(order)]
 
-    def search(at: int, used: int, done: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
+    def search(at: int, used: int, done: tuple[ProfilePlace, ...]) -> Iterator[tuple[ProfilePlace, ...]]:
         if at == len(order):
             yield done
             return
@@ -147,7 +147,7 @@ def arrangements(wanted: Sequence[Wanted], taken: int = 0) -> Iterator[tuple[Pla
 
 
 def move(
-    board: Board, present: Sequence[Instance], wanted: Sequence[Wanted], *, driver_major: int | None = None
+    board: Board, present: Sequence[Instance], wanted: Sequence[WantedInstance], *, driver_major: int | None = None
 ) -> Transition | None:
     """Return the transition with the fewest destroyed instances, none of them in use; None when there is none."""
     busy = [i for i in present if i.in_use]
@@ -155,7 +155,7 @@ def move(
     if rest is None or not allowed(board, [w.profile for w in wanted], driver_major):
         return None
     stay = spots(board, busy)
-    idle = {Placed(board.profile(i.profile_name), i.start): i for i in present if not i.in_use}
+    idle = {ProfilePlace(board.profile(i.profile_name), i.start): i for i in present if not i.in_use}
     best = min(
         arrangements(rest, mask_of(stay)),
         key=lambda a: (len(idle.keys() - set(a)), _rank(board, a, stay)),
@@ -169,25 +169,27 @@ def move(
     return Transition(_by_start(keep), _by_start(destroy), instances(create))
 
 
-def without(wanted: Sequence[Wanted], stay: Iterable[Placed]) -> list[Wanted] | None:
+def without(wanted: Sequence[WantedInstance], stay: Iterable[ProfilePlace]) -> list[WantedInstance] | None:
     """Return what is still wanted beside instances that must stay; None when one of these is not wanted."""
     rest = list(wanted)
     for spot in stay:
         # An item that names this very start must not be left over by giving the instance to an open item.
-        match = next((w for w in rest if w == Wanted(spot.profile, spot.start)), None)
-        match = match or next((w for w in rest if w == Wanted(spot.profile)), None)
+        match = next((w for w in rest if w == WantedInstance(spot.profile, spot.start)), None)
+        match = match or next((w for w in rest if w == WantedInstance(spot.profile)), None)
         if match is None:
             return None
         rest.remove(match)
     return rest
 
 
-def best_arrangement(board: Board, wanted: Sequence[Wanted], stay: Sequence[Placed] = ()) -> tuple[Placed, ...] | None:
+def best_arrangement(
+    board: Board, wanted: Sequence[WantedInstance], stay: Sequence[ProfilePlace] = ()
+) -> tuple[ProfilePlace, ...] | None:
     """Return the places for all of `wanted` that leave most room for further large instances; None without any."""
     return min(arrangements(wanted, mask_of(stay)), key=lambda a: _rank(board, a, stay), default=None)
 
 
-def mask_of(places: Iterable[Placed]) -> int:
+def mask_of(places: Iterable[ProfilePlace]) -> int:
     """Return the memory slices of several places as one bit mask."""
     mask = 0
     for spot in places:
@@ -206,20 +208,22 @@ def room(board: Board, taken: int) -> tuple[int, ...]:
 @cache
 def _masks(board: Board) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Per profile, largest first: how many a GPU holds at most, and the slices taken at each start."""
-    return tuple((p.max_instances, tuple(Placed(p, s).mask for s in p.starts)) for p in board.largest_first)
+    return tuple((p.max_instances, tuple(ProfilePlace(p, s).mask for s in p.starts)) for p in board.largest_first)
 
 
-def _rank(board: Board, chosen: Sequence[Placed], stay: Sequence[Placed]) -> tuple[tuple[int, ...], list[int]]:
+def _rank(
+    board: Board, chosen: Sequence[ProfilePlace], stay: Sequence[ProfilePlace]
+) -> tuple[tuple[int, ...], list[int]]:
     left = room(board, mask_of(chosen) | mask_of(stay))
     return tuple(-n for n in left), [s.start for s in largest_first(chosen)]
 
 
-def largest_first(chosen: Iterable[Placed]) -> list[Placed]:
+def largest_first(chosen: Iterable[ProfilePlace]) -> list[ProfilePlace]:
     """Sort places by the size of what stands there, then by start."""
     return sorted(chosen, key=lambda s: (-s.profile.compute_slices, -s.profile.memory_slices, s.profile.name, s.start))
 
 
-def instances(chosen: Iterable[Placed]) -> tuple[Instance, ...]:
+def instances(chosen: Iterable[ProfilePlace]) -> tuple[Instance, ...]:
     """Return what would stand at these places, largest first: the order to create them in."""
     return tuple(s.instance for s in largest_first(chosen))
 
@@ -238,11 +242,11 @@ def plain_profiles(board: Board) -> tuple[Profile, ...]:
 
 def placed_layouts(
     board: Board, profiles: Sequence[Profile], driver_major: int | None = None
-) -> Iterator[tuple[Placed, ...]]:
+) -> Iterator[tuple[ProfilePlace, ...]]:
     """Yield every legal set of places of these profiles once, by start, the empty one included."""
-    every = sorted((Placed(p, s) for p in profiles for s in p.starts), key=lambda s: (s.start, s.profile.id))
+    every = sorted((ProfilePlace(p, s) for p in profiles for s in p.starts), key=lambda s: (s.start, s.profile.id))
 
-    def extend(index: int, used: int, chosen: tuple[Placed, ...]) -> Iterator[tuple[Placed, ...]]:
+    def extend(index: int, used: int, chosen: tuple[ProfilePlace, ...]) -> Iterator[tuple[ProfilePlace, ...]]:
         yield chosen
         for at in range(index, len(every)):
             spot = every[at]
@@ -254,7 +258,7 @@ def placed_layouts(
 
 def full_layouts(
     board: Board, profiles: Sequence[Profile], driver_major: int | None = None
-) -> tuple[tuple[Placed, ...], ...]:
+) -> tuple[tuple[ProfilePlace, ...], ...]:
     """Return the sets of places nothing can be added to, those with the largest instances first."""
     every = list(placed_layouts(board, profiles, driver_major))
     partial = {frozenset(layout) - {spot} for layout in every for spot in layout}

@@ -22,7 +22,7 @@ from vsphere_ai.gpu.smi.listings import (
     parse_profiles,
 )
 from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.steps import Probe
 
 GPUS = Probe("nvidia-smi gpus", commands.QUERY_GPUS)
@@ -38,7 +38,7 @@ PROBES = (*STATE, RUNNING, PROFILES, PLACEMENTS)
 T = TypeVar("T")
 
 
-class Live:
+class LiveGpus:
     """GPUs, their GPU instances (by memory slice) and compute instances; by PCI address.
 
     `guests` says how many VMs vCenter shows on a GPU, `running` which vGPUs nvidia-smi lists; None when it does not.
@@ -92,9 +92,9 @@ def _held(instance: Instance, by: Sequence[str] | None) -> Instance:
     return replace(instance, in_use=by is None or bool(by), used_by=", ".join(by or ()))
 
 
-def live(facts: Facts) -> Live | None:
+def live(facts: Facts) -> LiveGpus | None:
     """Return what nvidia-smi listed; None when it was not asked, `UnreadableOutput` when it cannot be understood."""
-    outputs = [a for p in STATE if isinstance(a := facts.probes.get(p.name), Output)]
+    outputs = [a for p in STATE if isinstance(a := facts.probes.get(p.name), CommandOutput)]
     if len(outputs) < len(STATE):
         return None
     (gpus, instances, compute), profiles = outputs, None
@@ -106,13 +106,13 @@ def live(facts: Facts) -> Live | None:
         parse_compute_instances(compute.status, compute.stdout),
     )
     check(*listed, profiles or ())
-    return Live(*listed, _guests(facts), running(facts))
+    return LiveGpus(*listed, _guests(facts), running(facts))
 
 
 def _parsed(facts: Facts, probe: Probe, parse: Callable[[int, str], T]) -> T | None:
     """Return what a command listed; None when it gave no answer."""
     answer = facts.probes.get(probe.name)
-    return parse(answer.status, answer.stdout) if isinstance(answer, Output) else None
+    return parse(answer.status, answer.stdout) if isinstance(answer, CommandOutput) else None
 
 
 def driver_of(facts: Facts, pci: str) -> str:
@@ -147,11 +147,11 @@ def _why_not(facts: Facts, probes: Iterable[Probe], read: Callable[[Facts], obje
         return " / ".join(error.message.splitlines())
 
 
-def readable(facts: Facts) -> Live:
+def readable(facts: Facts) -> LiveGpus:
     """Return what nvidia-smi listed, or an empty state when there is none that can be understood."""
     with suppress(UnreadableOutput):
-        return live(facts) or Live((), (), (), {})
-    return Live((), (), (), {})
+        return live(facts) or LiveGpus((), (), (), {})
+    return LiveGpus((), (), (), {})
 
 
 def users(facts: Facts, estate: Estate) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import cast
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.vgpus.ondemand import MigState, claims, join, opened
 from vsphere_ai.gpu.vgpus.slot import GpuKind, State, Vector, plus, step
-from vsphere_ai.gpu.vgpus.vgpu import Share
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare
 
 
 def _steps(kind: GpuKind, state: State, name: str) -> Sequence[tuple[State, int | None]]:
@@ -19,7 +19,7 @@ def _steps(kind: GpuKind, state: State, name: str) -> Sequence[tuple[State, int 
     if kind.explicit and not kind.fixed and isinstance(state, MigState):
         if isinstance(takes, Profile):
             return claims(kind.board, state, takes, kind.driver_major)
-        if isinstance(takes, Share) and join(state, takes) is None:
+        if isinstance(takes, InstanceShare) and join(state, takes) is None:
             made = claims(kind.board, state, takes.profile, kind.driver_major)
             return [(opened(after, takes, start), start) for after, start in made]
     got = step(kind, state, name)
@@ -48,7 +48,7 @@ def combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> frozens
 @lru_cache(maxsize=4096)
 def full_combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> tuple[Vector, ...]:
     """Return the combinations nothing can be added to, in a stable order."""
-    if isinstance(state, MigState) and any(isinstance(kind.takes(name), Share) for name in names):
+    if isinstance(state, MigState) and any(isinstance(kind.takes(name), InstanceShare) for name in names):
         filled = _filled(kind, state, names)
         return tuple(v for v in filled if not any(v != o and all(map(le, v, o)) for o in filled))
     every = combinations(kind, state, names)
@@ -62,10 +62,10 @@ def _filled(kind: GpuKind, state: MigState, names: tuple[str, ...]) -> tuple[Vec
 
     An instance is opened and filled in one step, so that it does not matter how many vGPUs share it.
     """
-    groups: dict[Share, list[int]] = {}
+    groups: dict[InstanceShare, list[int]] = {}
     for at, name in enumerate(names):
         takes = kind.takes(name)
-        if isinstance(takes, Share):
+        if isinstance(takes, InstanceShare):
             groups.setdefault(takes, []).append(at)
     single = [at for at, name in enumerate(names) if isinstance(kind.takes(name), Profile)]
     counts = {(0,) * len(names)}

@@ -24,7 +24,7 @@ from vsphere_ai.gpu.smi.listings import (
     parse_profiles,
 )
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, VgpuProfile, board_of, parse
-from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.facts import CommandOutput, Facts
 from vsphere_ai.model.text import counted
 
 _SLICES = re.compile(r"(\d+)g\.")
@@ -107,25 +107,25 @@ def _named(board: Board, types: tuple[str, ...]) -> Board:
     return replace(board, vgpu_names=stems, memory_gb=max(board.memory_gb, *(n.fb_gb for n in names)))
 
 
-def _outputs(facts: Facts) -> tuple[Output | None, ...]:
+def _outputs(facts: Facts) -> tuple[CommandOutput | None, ...]:
     probes = (live.GPUS, live.INSTANCES, live.PROFILES, live.PLACEMENTS)
     answers = (facts.probes.get(p.name) for p in probes)
-    return tuple(a if isinstance(a, Output) else None for a in answers)
+    return tuple(a if isinstance(a, CommandOutput) else None for a in answers)
 
 
 @lru_cache(maxsize=256)
-def _profiles(output: Output) -> tuple[ListedProfile, ...]:
+def _profiles(output: CommandOutput) -> tuple[ListedProfile, ...]:
     return parse_profiles(output.status, output.stdout)
 
 
 @lru_cache(maxsize=256)
-def _placements(output: Output) -> tuple[ListedPlacement, ...]:
+def _placements(output: CommandOutput) -> tuple[ListedPlacement, ...]:
     return parse_placements(output.status, output.stdout)
 
 
 @lru_cache(maxsize=4096)
 def _combined(
-    outputs: tuple[Output | None, ...], boards: tuple[tuple[str, Board | None], ...]
+    outputs: tuple[CommandOutput | None, ...], boards: tuple[tuple[str, Board | None], ...]
 ) -> Mapping[str, ListedBoard]:
     queried, instances, profiles, placements = outputs
     as_documented = {pci: ListedBoard(table, table) for pci, table in boards}

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from vsphere_ai.gpu.catalog import Board, Profile
-from vsphere_ai.gpu.mig.search import Instance, Placed, Wanted, allowed, best_arrangement, spots
-from vsphere_ai.gpu.vgpus.vgpu import Share
+from vsphere_ai.gpu.mig.search import Instance, ProfilePlace, WantedInstance, allowed, best_arrangement, spots
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare
 
 # The driver's own order of starts on boards with 7 compute slices, by memory slices of the profile: NVIDIA documents
 # the legal starts only; this order was seen on A100, H100 and H200. An illegal start is never in a profile's `starts`.
@@ -25,9 +25,9 @@ class MigState:
     """
 
     mask: int
-    idle: tuple[Placed, ...] = ()
+    idle: tuple[ProfilePlace, ...] = ()
     tags: tuple[Profile, ...] = ()
-    open: tuple[tuple[Placed, int, int], ...] = ()
+    open: tuple[tuple[ProfilePlace, int, int], ...] = ()
     """Instances that time-sliced vGPUs share: (where, framebuffer in GB of each, how many more it takes)."""
 
 
@@ -70,7 +70,7 @@ def claim(
     if not allowed(board, (*state.tags, profile), driver_major):
         return None
     for start in default_starts(board, profile):
-        mask = Placed(profile, start).mask
+        mask = ProfilePlace(profile, start).mask
         if not state.mask & mask:
             tags = _tags(board, (*state.tags, profile))
             return replace(state, mask=state.mask | mask, tags=tags), start
@@ -78,7 +78,7 @@ def claim(
 
 
 def claim_share(
-    board: Board, state: MigState, share: Share, driver_major: int | None = None
+    board: Board, state: MigState, share: InstanceShare, driver_major: int | None = None
 ) -> tuple[MigState, int] | None:
     """Return the state once a VM shares an instance, and that instance's start; None if it cannot.
 
@@ -91,7 +91,7 @@ def claim_share(
     return None if got is None else (opened(got[0], share, got[1]), got[1])
 
 
-def join(state: MigState, share: Share) -> tuple[MigState, int] | None:
+def join(state: MigState, share: InstanceShare) -> tuple[MigState, int] | None:
     """Return the state once one more vGPU shares an instance that is shared already; None when none has room."""
     found = next((o for o in state.open if (o[0].profile, o[1]) == (share.profile, share.fb_gb)), None)
     if found is None:
@@ -101,14 +101,14 @@ def join(state: MigState, share: Share) -> tuple[MigState, int] | None:
     return replace(state, open=_ordered((*rest, *left))), found[0].start
 
 
-def opened(state: MigState, share: Share, start: int, used: int = 1) -> MigState:
+def opened(state: MigState, share: InstanceShare, start: int, used: int = 1) -> MigState:
     """Return the state with an instance at `start` that so many vGPUs of a share use."""
     left = share.per_instance - used
-    more = ((Placed(share.profile, start), share.fb_gb, left),) if left > 0 else ()
+    more = ((ProfilePlace(share.profile, start), share.fb_gb, left),) if left > 0 else ()
     return replace(state, open=_ordered((*state.open, *more)))
 
 
-def _ordered(found: Iterable[tuple[Placed, int, int]]) -> tuple[tuple[Placed, int, int], ...]:
+def _ordered(found: Iterable[tuple[ProfilePlace, int, int]]) -> tuple[tuple[ProfilePlace, int, int], ...]:
     return tuple(sorted(found, key=lambda o: (o[0].start, o[0].profile.id, o[1])))
 
 
@@ -122,7 +122,7 @@ def claims(
     if not allowed(board, (*state.tags, profile), driver_major):
         return ()
     tags = _tags(board, (*state.tags, profile))
-    places = [Placed(profile, start) for start in profile.starts]
+    places = [ProfilePlace(profile, start) for start in profile.starts]
     return tuple(
         (replace(state, mask=state.mask | p.mask, tags=tags), p.start) for p in places if not state.mask & p.mask
     )
@@ -174,7 +174,9 @@ def unreachable(
     )
 
 
-def _unclaimed(board: Board, present: Sequence[Instance], names: Sequence[str]) -> tuple[list[Placed], list[Wanted]]:
+def _unclaimed(
+    board: Board, present: Sequence[Instance], names: Sequence[str]
+) -> tuple[list[ProfilePlace], list[WantedInstance]]:
     """Return what stands on the GPU, and what has to be made because no idle instance serves it."""
     idle = Counter(i.profile_name for i in present if not i.in_use)
     rest = []
@@ -182,7 +184,7 @@ def _unclaimed(board: Board, present: Sequence[Instance], names: Sequence[str]) 
         if idle[profile.name]:
             idle[profile.name] -= 1
         else:
-            rest.append(Wanted(profile))
+            rest.append(WantedInstance(profile))
     return list(spots(board, present)), rest
 
 

@@ -13,22 +13,22 @@ from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.vgpus.mixed_sizes import MAX_VGPUS, MixedState, added, mixed_state
 from vsphere_ai.gpu.vgpus.ondemand import MigState, claim, claim_share, join, mig_state, opened
-from vsphere_ai.gpu.vgpus.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 
 # mixed sizes need Ampere or newer (NVIDIA vGPU User Guide, "vGPUs with different amounts of frame buffer")
 _EQUAL_SIZES_ONLY = ("maxwell", "pascal", "volta", "turing")
 
 Mode = Literal["mig", "time_sliced"]
-Takes = Profile | Share | VgpuProfile
+Takes = Profile | InstanceShare | VgpuProfile
 """What a vGPU takes of a GPU: an instance, a part of one, or its time-sliced size."""
-Shared = tuple[Share, int, int]
+Shared = tuple[InstanceShare, int, int]
 """A share, the start of its instance, and how many vGPUs it has."""
 Vector = tuple[int, ...]
 """How many vGPUs of each of several profiles."""
 
 
 @dataclass(frozen=True)
-class Running:
+class StayingVgpu:
     """A vGPU of a VM that stays where it is; `start` is where on the GPU, None if not known.
 
     It is the memory slice on a GPU in MIG mode, the place in GB on one in mixed-size mode.
@@ -118,7 +118,7 @@ class GpuSlot:
     pci: str
     board: Board
     mode: Mode
-    running: tuple[Running, ...] = ()
+    running: tuple[StayingVgpu, ...] = ()
     instances: tuple[Instance, ...] = ()
     sharing: Sharing = Sharing()
     offered: frozenset[str] | None = None
@@ -183,10 +183,10 @@ def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool, tuple[Shared, .
     found = list(slot.instances)
     guessed = False
     open_profiles: list[Profile] = []
-    shares: dict[Share, list[int | None]] = {}
+    shares: dict[InstanceShare, list[int | None]] = {}
     for one in slot.running:
         takes = slot.kind.takes(one.profile)
-        if isinstance(takes, Share):
+        if isinstance(takes, InstanceShare):
             shares.setdefault(takes, []).append(one.start)
         if not isinstance(takes, Profile):
             continue  # it runs under a mode that the GPU is about to leave
@@ -221,7 +221,7 @@ def _made(slot: GpuSlot, found: list[Instance], profile: Profile) -> Instance | 
     return found[-1]
 
 
-def _divided(slot: GpuSlot, found: list[Instance], share: Share, starts: Sequence[int | None]) -> list[Shared]:
+def _divided(slot: GpuSlot, found: list[Instance], share: InstanceShare, starts: Sequence[int | None]) -> list[Shared]:
     """Fill the instances that vGPUs of one size share: where they are known to be first, then as few as possible."""
     used = Counter(start for start in starts if start is not None)
     for known in used:
@@ -265,7 +265,7 @@ def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | N
         if kind.fixed and all(p.profile != takes for p in state.idle):
             return None
         return claim(kind.board, state, takes, kind.driver_major)
-    if isinstance(takes, Share) and isinstance(state, MigState):
+    if isinstance(takes, InstanceShare) and isinstance(state, MigState):
         if kind.fixed and join(state, takes) is None and all(p.profile != takes.profile for p in state.idle):
             return None
         return claim_share(kind.board, state, takes, kind.driver_major)

@@ -67,7 +67,7 @@ def parse(name: str) -> VgpuProfile:
 
 
 @dataclass(frozen=True)
-class Share:
+class InstanceShare:
     """A part of a GPU instance: up to `per_instance` time-sliced vGPUs of `fb_gb` GB each share one of `profile`.
 
     All vGPUs of an instance have the same framebuffer size; their series may differ (NVIDIA vGPU 19, ESXi 9.0.1).
@@ -91,7 +91,7 @@ def mig_profile(board: Board, vgpu: VgpuProfile) -> Profile | None:
     return share.profile if share else whole
 
 
-def share_of(board: Board, vgpu: VgpuProfile, *, listed: bool = False) -> Share | None:
+def share_of(board: Board, vgpu: VgpuProfile, *, listed: bool = False) -> InstanceShare | None:
     """Return the part of a GPU instance behind a vGPU name; None when it takes an instance alone, or is none here.
 
     With `listed` the host itself offers it, so that it is one even where NVIDIA publishes no count.
@@ -107,7 +107,7 @@ def share_of(board: Board, vgpu: VgpuProfile, *, listed: bool = False) -> Share 
         memory_gb = int(memory)
         counted = board.types.get(vgpu.ending, 0) // profile.max_instances
         most = counted or (memory_gb // vgpu.fb_gb if listed and vgpu.fb_gb else 0)
-        return Share(profile, vgpu.fb_gb, most) if vgpu.fb_gb < memory_gb and most else None
+        return InstanceShare(profile, vgpu.fb_gb, most) if vgpu.fb_gb < memory_gb and most else None
     return None
 
 

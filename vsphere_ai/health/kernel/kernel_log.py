@@ -65,7 +65,7 @@ PCIE = "available PCIe bandwidth, limited by"
 
 
 @dataclass(frozen=True)
-class Event:
+class KernelEvent:
     """A line of the log that matters: when (None: the line has no date), which device, and what it says.
 
     `device` is a PCI address as vSphere writes it, without a function where the line has none: in a guest it is
@@ -84,7 +84,9 @@ class Event:
     """Of NICs: not fatal, and more than a note."""
 
 
-def events(lines: Iterable[str], *, boot: datetime | None = None, since: datetime | None = None) -> Iterator[Event]:
+def events(
+    lines: Iterable[str], *, boot: datetime | None = None, since: datetime | None = None
+) -> Iterator[KernelEvent]:
     """Yield the events of a log, at most `MOST_EVENTS`, later than `since` where the line has a time.
 
     `boot` turns seconds since boot (``[  12.5]``) into a time; without it such lines have none, and are all yielded.
@@ -131,30 +133,32 @@ def unfamiliar(lines: Iterable[str], learned: frozenset[str]) -> Iterator[str]:
             yield line
 
 
-def _event(line: str, waits: bool) -> Event | None:
+def _event(line: str, waits: bool) -> KernelEvent | None:
     if found := XID.search(line):
         place = PLACE.search(found["text"])
         where = f"GPC {place['gpc']}, TPC {place['tpc']}" if place else ""
-        return Event("xid", found["text"].strip(), read_pci(found["dev"]), int(found["xid"]), place=where)
+        return KernelEvent("xid", found["text"].strip(), read_pci(found["dev"]), int(found["xid"]), place=where)
     if found := SXID.search(line):
         fatal = found["sev"] == "Fatal"
-        return Event("sxid", found["text"].strip(), read_pci(found["dev"]), int(found["sxid"]), fatal=fatal)
+        return KernelEvent("sxid", found["text"].strip(), read_pci(found["dev"]), int(found["sxid"]), fatal=fatal)
     if FALLEN in line and ("NVRM" in line or waits):
         found = OFF_THE_BUS.search(line)
-        return Event("off_the_bus", line[line.find("NVRM") :], read_pci(found["dev"]) if found else "", 79, fatal=True)
+        return KernelEvent(
+            "off_the_bus", line[line.find("NVRM") :], read_pci(found["dev"]) if found else "", 79, fatal=True
+        )
     if found := INIT_FAILED.search(line):
         device = OFF_THE_BUS.search(line)
-        return Event("init", found[0].strip(), read_pci(device["dev"].rstrip(":")) if device else "", fatal=True)
+        return KernelEvent("init", found[0].strip(), read_pci(device["dev"].rstrip(":")) if device else "", fatal=True)
     if found := PORT.search(line):
         fatal = bool(found["down"]) or "(Fatal)" in found["kind"]
         what = found["down"] or f"AER, {found['kind']} error"
-        return Event("pcie", f"PCIe port: {what}", read_pci(found["dev"]), fatal=fatal, is_warning=not fatal)
+        return KernelEvent("pcie", f"PCIe port: {what}", read_pci(found["dev"]), fatal=fatal, is_warning=not fatal)
     if PCIE in line:
-        return Event("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
+        return KernelEvent("pcie", line[line.find(PCIE) - 40 :].strip() if line.find(PCIE) > 40 else line)
     if "mlx5_core" in line and not any(noise in line for noise in NIC_NOISE):
         words = next((w for w in (*NIC_FATAL, *NIC_WARNINGS) if w.lower() in line.lower()), "")
         fatal = words in NIC_FATAL
-        return Event("nic", words, _nic(line), fatal=fatal, is_warning=not fatal) if words else None
+        return KernelEvent("nic", words, _nic(line), fatal=fatal, is_warning=not fatal) if words else None
     return None
 
 

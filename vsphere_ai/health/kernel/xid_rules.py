@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from vsphere_ai.health.kernel.kernel_log import Event, nvlink_code
+from vsphere_ai.health.kernel.kernel_log import KernelEvent, nvlink_code
 from vsphere_ai.health.kernel.xids import (
     LADDER,
     LINK_XID,
@@ -50,7 +50,7 @@ class GpuEvent:
     """
 
     gpu: str
-    event: Event
+    event: KernelEvent
     vm: str = ""
     boot: int = 0
     old: bool = False
@@ -137,7 +137,7 @@ def _without_consequences(events: list[GpuEvent]) -> list[GpuEvent]:
     ]
 
 
-def _is_fatal(event: Event) -> bool:
+def _is_fatal(event: KernelEvent) -> bool:
     """Return whether an XID counts among those that take a GPU out of service; the word of the line comes first."""
     error = nvlink_error(event.number, event.text)
     return error.is_fatal if error is not None else known(event.number).fatal
@@ -233,7 +233,7 @@ RESETS: tuple[Action, ...] = ("restart_app", "reset_gpu", "restart_vm")
 """Actions that a start of the VM carries out: its GPU is reset, whether whole or a vGPU."""
 
 
-def is_over(event: Event, guest_boot: datetime | None, host_boot: datetime | None) -> bool:
+def is_over(event: KernelEvent, guest_boot: datetime | None, host_boot: datetime | None) -> bool:
     """Return whether the restart that an XID asks for has taken place since; without a time it is one of now."""
     if event.time is None:
         return False

@@ -31,7 +31,7 @@ class Occasion(Enum):
     HA_RESTART = "HA restarts a VM whose host has failed"
 
 
-class Group(Enum):
+class CheckTests(Enum):
     """Tests of vCenter's checkers (CheckTestType); NONE are those that no checker makes."""
 
     SOURCE = "sourceTests"
@@ -48,7 +48,7 @@ RUNS = frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.EVACUATE, Occasi
 
 
 @dataclass(frozen=True)
-class Case:
+class LabCase:
     """A VM, the host it is to be on, and the occasion. `config` is that of the VM as it will be.
 
     `pool` is the resource pool it will be in. With `by_drs` DRS chooses the host, so that rules between VMs bind.
@@ -73,7 +73,7 @@ Faults = Iterator[Exception]
 
 
 @dataclass(frozen=True)
-class Requirement:
+class LabRequirement:
     """What a host has to be like: on which occasions it is looked at, which tests of the checkers it belongs to.
 
     `place` orders requirements: the fault of the first one is what a method ends with.
@@ -81,53 +81,53 @@ class Requirement:
 
     place: int
     occasions: frozenset[Occasion]
-    group: Group
-    faults: Callable[[Case], Faults]
+    group: CheckTests
+    faults: Callable[[LabCase], Faults]
     name: str
 
 
 def requirement(
-    place: int, occasions: frozenset[Occasion], group: Group
-) -> Callable[[Callable[[Case], Faults]], Requirement]:
+    place: int, occasions: frozenset[Occasion], group: CheckTests
+) -> Callable[[Callable[[LabCase], Faults]], LabRequirement]:
     """Make a requirement of a function that yields the faults of a case."""
 
-    def made(function: Callable[[Case], Faults]) -> Requirement:
-        return Requirement(place, occasions, group, function, function.__name__)
+    def made(function: Callable[[LabCase], Faults]) -> LabRequirement:
+        return LabRequirement(place, occasions, group, function, function.__name__)
 
     return made
 
 
 @cache
-def every_requirement() -> tuple[Requirement, ...]:
+def every_requirement() -> tuple[LabRequirement, ...]:
     """Return every requirement in the folder, in the order in which they are looked at."""
     folder = import_module(f"{__name__}.requirements")
     modules = (import_module(f"{folder.__name__}.{each.name}") for each in iter_modules(folder.__path__))
-    found = (value for module in modules for value in vars(module).values() if isinstance(value, Requirement))
+    found = (value for module in modules for value in vars(module).values() if isinstance(value, LabRequirement))
     return tuple(sorted(found, key=lambda each: (each.place, each.name)))
 
 
-def refusals(case: Case, groups: frozenset[Group] = frozenset(Group)) -> Faults:
+def refusals(case: LabCase, groups: frozenset[CheckTests] = frozenset(CheckTests)) -> Faults:
     """Yield every fault of a case, the one that a method ends with first; only those of some tests, if asked for."""
     for each in every_requirement():
         if case.occasion in each.occasions and each.group in groups:
             yield from each.faults(case)
 
 
-def check(case: Case) -> None:
+def check(case: LabCase) -> None:
     """Raise the fault that vCenter refuses a case with; claims nothing."""
     for fault in refusals(case):
         raise fault
 
 
-def admits(case: Case) -> bool:
+def admits(case: LabCase) -> bool:
     """Return whether nothing is against a case."""
     return next(refusals(case), None) is None
 
 
-def case_of(farm: Farm, vm: ManagedObject, host: ManagedObject, occasion: Occasion, *, by_drs: bool = False) -> Case:
+def case_of(farm: Farm, vm: ManagedObject, host: ManagedObject, occasion: Occasion, *, by_drs: bool = False) -> LabCase:
     """Return the case of a VM as it is, in its own pool, or the root pool of a host of another compute resource."""
     compute = farm.store.get(host["parent"])
     pool = farm.store.get(vm["resourcePool"]) if vm["resourcePool"] is not None else None
     if pool is None or pool["owner"] != compute.ref:
         pool = farm.store.get(compute["resourcePool"])
-    return Case(farm, vm, host, occasion, vm["config"], pool, by_drs)
+    return LabCase(farm, vm, host, occasion, vm["config"], pool, by_drs)

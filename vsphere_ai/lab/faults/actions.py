@@ -11,26 +11,26 @@ from typing import Protocol
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.faults.rules import ON_GUESTS, WORDS
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.listener import HttpsListener
 from vsphere_ai.lab.managed.guests import guest_faults
 from vsphere_ai.lab.managed.hosts import alarms
 from vsphere_ai.lab.sshd import SshServer
 from vsphere_ai.lab.tls import make_certificate
 
 
-class Lab(Protocol):
+class FaultTarget(Protocol):
     """What of a lab faults befall."""
 
     farm: Farm
     ssh: dict[str, SshServer]
-    server: Listener | None
+    server: HttpsListener | None
 
     def expire_sessions(self) -> None:
         """End every session."""
 
 
-def strike(lab: Lab, fired: Fired) -> None:
+def strike(lab: FaultTarget, fired: Fired) -> None:
     """Let happen what a fault does beside the call it fires at; nothing for those that only spoil the reply."""
     action = fired.rule.do
     if action.word == "expire-session":
@@ -59,7 +59,7 @@ def strike(lab: Lab, fired: Fired) -> None:
             _befall(host, action.word, action.value)
 
 
-def _befall(host: Host, word: str, value: str) -> None:
+def _befall(host: LabHost, word: str, value: str) -> None:
     if word == "power-loss":
         host.lose_power()
     elif word == "host-never-returns":
@@ -68,13 +68,13 @@ def _befall(host: Host, word: str, value: str) -> None:
         host.missing_at_boot.add(value)
 
 
-def _alarm(farm: Farm, host: Host, name: str) -> None:
+def _alarm(farm: Farm, host: LabHost, name: str) -> None:
     with farm.store.lock:
         moid = next(m for m, h in farm.hosts.items() if h is host)
         alarms.raise_alarm(farm, farm.store.objects[moid], name)
 
 
-def _hosts(lab: Lab, fired: Fired) -> Iterator[Host]:
+def _hosts(lab: FaultTarget, fired: Fired) -> Iterator[LabHost]:
     """Yield the hosts a rule names, else those its event is about."""
     action = fired.rule.do
     glob = action.value if WORDS[action.word].value == "host" else ""

@@ -9,13 +9,13 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.faults.echo import echo
 from vsphere_ai.lab.faults.engine import Fired
-from vsphere_ai.lab.faults.rules import CHECKS, ON_CHECKS, ON_TASKS, Action, Event
+from vsphere_ai.lab.faults.rules import CHECKS, ON_CHECKS, ON_TASKS, Action, FaultEvent
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Doom
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.farm import Farm
-    from vsphere_ai.lab.wire import Request
+    from vsphere_ai.lab.wire import SoapRequest
 
 HTTP_TEXT = {
     "503": (503, b"no healthy upstream", "text/plain"),
@@ -32,7 +32,7 @@ UNANSWERED = ("drop", "lost-reply", "reset", "hang", "restart")
 """Faults whose call gets no reply at all, unless the reply breaks off in the middle."""
 
 
-def event_of(farm: Farm, request: Request) -> Event:
+def event_of(farm: Farm, request: SoapRequest) -> FaultEvent:
     """Return what rules are compared with: the method, and the names of the objects and hosts it is about."""
     with farm.store.lock:
         refs = [request.this, *(request.args.get("vm") or ())] if request.name == "PowerOnMultiVM_Task" else []
@@ -41,7 +41,7 @@ def event_of(farm: Farm, request: Request) -> Event:
         found = [farm.store.objects.get(ref._moId) for ref in refs or [request.this]]
         pairs = [_about(farm, mo) for mo in found if mo is not None]
     names = tuple(name for name, _ in pairs if name)
-    return Event("soap", request.name, names, tuple(host for _, host in pairs if host))
+    return FaultEvent("soap", request.name, names, tuple(host for _, host in pairs if host))
 
 
 def _about(farm: Farm, mo: ManagedObject) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vsphere_ai.lab.faults.rules import LATE, Event, Rule
+from vsphere_ai.lab.faults.rules import LATE, FaultEvent, FaultRule
 
 KEPT = 10_000
 """How many fired faults are remembered."""
@@ -20,9 +20,9 @@ class Fired:
     """A fault that happens now; `ledger` is how many changes the farm had seen before."""
 
     number: int
-    rule: Rule
+    rule: FaultRule
     rule_number: int
-    event: Event
+    event: FaultEvent
     time: str
     ledger: int
     released: threading.Event
@@ -51,7 +51,7 @@ class Fired:
 class _Counted:
     """A rule with its counters, its own stream of random numbers, and what lets go of the calls it holds up."""
 
-    def __init__(self, number: int, rule: Rule, seed: int) -> None:
+    def __init__(self, number: int, rule: FaultRule, seed: int) -> None:
         self.number, self.rule = number, rule
         self.met = self.fired = 0
         self.released = threading.Event()
@@ -69,11 +69,11 @@ class _Counted:
         return chosen and not self.released.is_set() and not (rule.times and self.fired >= rule.times)
 
 
-class Faults:
+class FaultEngine:
     """The faults of one lab. Without rules nothing is asked of it: look at `rules` before calling `meet`."""
 
     def __init__(self) -> None:
-        self.rules: tuple[Rule, ...] = ()
+        self.rules: tuple[FaultRule, ...] = ()
         self.seed = 0
         self.changes: Callable[[], int] = lambda: 0
         self.strike: Callable[[Fired], None] = lambda _fired: None
@@ -83,7 +83,7 @@ class Faults:
         self._fired: list[Fired] = []
         self._number = 0
 
-    def set(self, rules: Iterable[Rule], seed: int) -> None:
+    def set(self, rules: Iterable[FaultRule], seed: int) -> None:
         """Replace all rules and counters; what hangs is let go."""
         with self._lock:
             self._let_go()
@@ -92,7 +92,7 @@ class Faults:
             self._counted = [_Counted(number, rule, seed) for number, rule in enumerate(rules, 1)]
             self.rules = tuple(c.rule for c in self._counted)
 
-    def add(self, rules: Iterable[Rule]) -> None:
+    def add(self, rules: Iterable[FaultRule]) -> None:
         """Add rules behind those there are; counters and what hangs stay."""
         with self._lock:
             for rule in rules:
@@ -117,7 +117,7 @@ class Faults:
         for each in self._counted:
             each.released.set()
 
-    def meet(self, event: Event) -> Fired | None:
+    def meet(self, event: FaultEvent) -> Fired | None:
         """Count an event at every rule it matches; return the first rule that fires, if any."""
         with self._lock:
             due = [c for c in self._counted if c.rule.matches(event) and c.due()]

@@ -22,11 +22,11 @@ from vsphere_ai.lab.faults.rules import (
     WORDS,
     Action,
     EventKind,
-    Rule,
+    FaultRule,
     When,
 )
 from vsphere_ai.lab.input_file import InputFile, is_scalar, written
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 
 FIELDS = ("on", "target", "nth", "every", "probability", "seed", "times", "when", "do")
 MAX_RULES = 1000
@@ -38,17 +38,17 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
-def load(path: Path) -> tuple[Rule, ...]:
+def load(path: Path) -> tuple[FaultRule, ...]:
     """Return the rules of a file; raise InputError naming every fault."""
     return _rules(InputFile.of(path))
 
 
-def parse(text: str, file: str) -> tuple[Rule, ...]:
+def parse(text: str, file: str) -> tuple[FaultRule, ...]:
     """Return the rules in `text`, a list or a single one; `file` is the name shown in errors."""
     return _rules(InputFile.of(text, file))
 
 
-def _rules(file: InputFile) -> tuple[Rule, ...]:
+def _rules(file: InputFile) -> tuple[FaultRule, ...]:
     reader, root = _Reader(file), file.root
     items = root.value if isinstance(root.value, list) else [root] if isinstance(root.value, dict) else None
     if items is None:
@@ -57,7 +57,7 @@ def _rules(file: InputFile) -> tuple[Rule, ...]:
         file.fault(root, f"more than {MAX_RULES} rules")
     rules = [reader.rule(item) for item in (items or ())[:MAX_RULES]]
     file.faults.raise_any()
-    return tuple(cast(Sequence[Rule], rules))
+    return tuple(cast(Sequence[FaultRule], rules))
 
 
 def methods() -> frozenset[str]:
@@ -73,7 +73,7 @@ class _Reader:
     def __init__(self, file: InputFile) -> None:
         self.file, self.say = file, file.fault
 
-    def rule(self, node: Node) -> Rule | None:
+    def rule(self, node: YamlNode) -> FaultRule | None:
         if not isinstance(node.value, dict):
             self.say(node, "a rule is a mapping", "for example: {on: PowerOnVM_Task, do: drop}")
             return None
@@ -88,7 +88,7 @@ class _Reader:
             return None
         return self._built(nodes)
 
-    def _built(self, nodes: dict[str, Node]) -> Rule:
+    def _built(self, nodes: dict[str, YamlNode]) -> FaultRule:
         on, action = self.on(nodes["on"]), self.action(nodes["do"])
         known = len(self.file.faults.found)
         numbers = {name: self.number(nodes, name, 1) for name in ("nth", "every", "times")}
@@ -101,12 +101,12 @@ class _Reader:
         when = self.when(nodes.get("when"), action)
         target = self.text(nodes["target"], "target") if "target" in nodes else ""
         given = tuple((name, written(nodes[name])) for name in FIELDS if name in nodes)
-        rule = Rule(on, action, when, target, probability=chance, seed=seed, given=given, **numbers)
+        rule = FaultRule(on, action, when, target, probability=chance, seed=seed, given=given, **numbers)
         if len(self.file.faults.found) == known and action.word:
             self._fits(nodes, rule)
         return rule
 
-    def _fits(self, nodes: dict[str, Node], rule: Rule) -> None:
+    def _fits(self, nodes: dict[str, YamlNode], rule: FaultRule) -> None:
         events, word = WORDS[rule.do.word].events, rule.do.word
         kinds = _kinds(rule.on)
         if kinds and not set(kinds) & set(events):
@@ -125,7 +125,7 @@ class _Reader:
         elif rule.on in ("connect", "versions", "rest") and "target" in nodes:
             self.say(nodes["target"], f"'{rule.on}' is about no object")
 
-    def on(self, node: Node) -> str:
+    def on(self, node: YamlNode) -> str:
         if isinstance(node.value, dict) and [*node.value] == ["ssh"]:
             node = node.value["ssh"]
             text = f"ssh: {self.text(node, 'ssh')}"
@@ -144,8 +144,8 @@ class _Reader:
             return "any"
         return text
 
-    def action(self, node: Node) -> Action:
-        more: dict[str, Node] = node.value if isinstance(node.value, dict) else {}
+    def action(self, node: YamlNode) -> Action:
+        more: dict[str, YamlNode] = node.value if isinstance(node.value, dict) else {}
         word = next(iter(more), "") or self.text(node, "do")
         value, at = more.get(word), self.file.key(node, word) if more else node
         if word not in WORDS:
@@ -164,7 +164,7 @@ class _Reader:
         starting = self.seconds(more["starting"]) if "starting" in more else 0.0
         return self._with_value(word, kind, value, starting)
 
-    def _with_value(self, word: str, kind: str, node: Node, starting: float) -> Action:
+    def _with_value(self, word: str, kind: str, node: YamlNode, starting: float) -> Action:
         text = self.text(node, word)
         if kind == "seconds":
             return Action(word, seconds=self.seconds(node), starting=starting)
@@ -182,7 +182,7 @@ class _Reader:
             self.say(node, f"'{text}' is not an IP address", _EXAMPLES[kind])
         return Action(word, value=text.lower() if kind == "pci" else text)
 
-    def when(self, node: Node | None, action: Action) -> When:
+    def when(self, node: YamlNode | None, action: Action) -> When:
         if not action.word:
             return "before"
         allowed = WORDS[action.word].whens
@@ -195,7 +195,7 @@ class _Reader:
             return "before"
         return next(w for w in allowed if w == text)
 
-    def chance(self, node: Node | None) -> float:
+    def chance(self, node: YamlNode | None) -> float:
         if node is None:
             return 1.0
         text = self.text(node, "probability")
@@ -204,17 +204,17 @@ class _Reader:
             return 0.0
         return float(text)
 
-    def number(self, nodes: dict[str, Node], name: str, least: int) -> int:
+    def number(self, nodes: dict[str, YamlNode], name: str, least: int) -> int:
         return self.whole(nodes[name], name, least, 10**9) if name in nodes else 0
 
-    def whole(self, node: Node, name: str, least: int, most: int) -> int:
+    def whole(self, node: YamlNode, name: str, least: int, most: int) -> int:
         text = self.text(node, name)
         if not re.fullmatch(r"\d{1,10}", text) or not least <= int(text) <= most:
             self.say(node, f"{name} must be a whole number from {least} to {most}, not '{text}'")
             return least
         return int(text)
 
-    def seconds(self, node: Node) -> float:
+    def seconds(self, node: YamlNode) -> float:
         text = self.text(node, "a duration")
         found = _DURATION.fullmatch(text)
         seconds = float(found[1]) * _UNITS[found[2]] if found else -1.0
@@ -223,7 +223,7 @@ class _Reader:
             return 0.0
         return seconds
 
-    def text(self, node: Node, name: str) -> str:
+    def text(self, node: YamlNode, name: str) -> str:
         if not is_scalar(node):
             self.say(node, f"{name} must be a single value")
             return ""

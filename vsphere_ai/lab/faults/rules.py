@@ -104,7 +104,7 @@ LATE = ("delay", "hold")
 
 
 @dataclass(frozen=True)
-class Event:
+class FaultEvent:
     """Something a rule may be met by; `name` is the method or the command, `objects` and `hosts` what it is about."""
 
     kind: EventKind
@@ -139,7 +139,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FaultRule:
     """One line of a fault file; `given` is how it was written, for showing it."""
 
     on: str
@@ -153,7 +153,7 @@ class Rule:
     times: int = 0
     given: tuple[tuple[str, object], ...] = ()
 
-    def matches(self, event: Event) -> bool:
+    def matches(self, event: FaultEvent) -> bool:
         """Return whether an event is one this rule counts."""
         if event.kind not in WORDS[self.do.word].events or not self._is_on(event):
             return False
@@ -168,7 +168,7 @@ class Rule:
         named = self.do.value and WORDS[self.do.word].value == "host"
         return bool(self.do.word not in NEED_HOST or event.hosts or named)
 
-    def _is_on(self, event: Event) -> bool:
+    def _is_on(self, event: FaultEvent) -> bool:
         if event.kind not in ("soap", "ssh"):
             return self.on == event.kind
         if self.on == "any":

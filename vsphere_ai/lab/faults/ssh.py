@@ -9,18 +9,18 @@ import paramiko
 
 from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.faults.engine import Fired
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.result import ShellResult
 
 GARBAGE = "\x00\ufffd\x1b[0m<<<\n\x00" * 4
 _CUTTING = ("drop", "lost-reply", "reset", "hang")
 
 
 def carry_out(
-    fired: Fired, channel: paramiko.Channel, run: Callable[[], Result], strike: Callable[[Fired], None]
+    fired: Fired, channel: paramiko.Channel, run: Callable[[], ShellResult], strike: Callable[[Fired], None]
 ) -> int | None:
     """Return the exit status to send; None when no client is left to send it to."""
     action, when = fired.rule.do, fired.rule.when
-    result: Result | None = None
+    result: ShellResult | None = None
     if when == "before":
         strike(fired)
         if not channel.get_transport().is_active():  # the host has just lost its power
@@ -30,7 +30,7 @@ def carry_out(
             return None
         fired.wait()
         if action.word in ("exit", "truncate", "malformed"):
-            result = Result()
+            result = ShellResult()
     if result is None:
         result = run()
     if when != "before":
@@ -39,7 +39,7 @@ def carry_out(
     if when == "mid-body":
         half = len(result.stdout) // 2
         channel.sendall(result.stdout[:half].encode())
-        result = Result(result.status, result.stdout[half:], result.stderr)
+        result = ShellResult(result.status, result.stdout[half:], result.stderr)
     if when != "before":
         if action.word in _CUTTING:
             _end(fired, channel)
@@ -50,12 +50,12 @@ def carry_out(
     return result.status
 
 
-def _spoilt(word: str, number: int, result: Result) -> Result:
+def _spoilt(word: str, number: int, result: ShellResult) -> ShellResult:
     if word == "exit":
-        return Result(number, "", "")
+        return ShellResult(number, "", "")
     if word == "truncate":
-        return Result(result.status, result.stdout[: len(result.stdout) // 2], "")
-    return Result(result.status, GARBAGE, "") if word == "malformed" else result
+        return ShellResult(result.status, result.stdout[: len(result.stdout) // 2], "")
+    return ShellResult(result.status, GARBAGE, "") if word == "malformed" else result
 
 
 def _end(fired: Fired, channel: paramiko.Channel) -> None:

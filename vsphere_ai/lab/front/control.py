@@ -21,13 +21,13 @@ from vsphere_ai.lab import invariants
 from vsphere_ai.lab.build import build
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import actions, rule_file
-from vsphere_ai.lab.faults.engine import Faults
-from vsphere_ai.lab.faults.rules import Rule
-from vsphere_ai.lab.front.starting import Progress
+from vsphere_ai.lab.faults.engine import FaultEngine
+from vsphere_ai.lab.faults.rules import FaultRule
+from vsphere_ai.lab.front.starting import StartProgress
 from vsphere_ai.lab.guest import defects, host_side, vm_side
 from vsphere_ai.lab.guest.server import GuestServers
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.listener import HttpsListener
 from vsphere_ai.lab.managed.vm_tasks.power import profiles
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sshd import SshServer
@@ -37,12 +37,12 @@ NOT_FOUND = 404, b'{"error": "not found"}'
 FORBIDDEN = 403, b'{"error": "the X-Lab-Token header is missing or wrong"}'
 
 
-class BadRequest(Exception):
+class BadControlRequest(Exception):
     """A request to the control endpoint that makes no sense; the text says why."""
 
 
 @dataclass(frozen=True)
-class Secret:
+class LabSecrets:
     """What opens a lab: the password of its vCenter, that of its hosts' SSH, the token of the control endpoint."""
 
     password: str = field(default_factory=lambda: secrets.token_urlsafe(18))
@@ -56,23 +56,25 @@ class Lab:
     Ports, host keys and the instance UUID of its vCenter survive a reset.
     """
 
-    def __init__(self, scenario: Scenario, directory: Path, secret: Secret, progress: Progress | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, directory: Path, secret: LabSecrets, progress: StartProgress | None = None
+    ) -> None:
         self.scenario, self.directory, self.token = scenario, directory, secret.token
         self.password, self.ssh_password = secret.password, secret.ssh_password
         self.instance = str(uuid.uuid4())
         self.trace = False
         self.info: dict[str, Any] = {}
         self.ssh: dict[str, SshServer] = {}
-        self.server: Listener | None = None
+        self.server: HttpsListener | None = None
         """The vCenter's server, which outages and other certificates befall."""
-        self.faults = Faults()
+        self.faults = FaultEngine()
         self.faults.strike = lambda fired: actions.strike(self, fired)
         self.faults.changes = lambda: len(self.farm.ledger)
-        self._from_start: tuple[tuple[Rule, ...], int] = ((), 0)
+        self._from_start: tuple[tuple[FaultRule, ...], int] = ((), 0)
         self._resetting = threading.Lock()
         self.guests_changed: Callable[[], None] = lambda: None
         """Called when there are more guests to be reached."""
-        self._build(progress or Progress())
+        self._build(progress or StartProgress())
 
     def reset(self) -> None:
         """Go back to the scenario: every object, session, fault and ledger entry of before is gone.
@@ -85,11 +87,11 @@ class Lab:
             if self.server is not None:
                 self.server.restore()
             self.close()
-            self._build(Progress(), ports)
+            self._build(StartProgress(), ports)
             self.guests_changed()
             self.faults.set(*self._from_start)
 
-    def _build(self, progress: Progress, ports: dict[str, socket.socket] | None = None) -> None:
+    def _build(self, progress: StartProgress, ports: dict[str, socket.socket] | None = None) -> None:
         self.farm = build(self.scenario, self.password, self.instance, progress)
         self.farm.faults = self.faults
         progress.stage("starting SSH servers of hosts", len(self.farm.hosts))
@@ -106,7 +108,7 @@ class Lab:
             server.close()
         self.farm.close()
 
-    def _open_ssh(self, progress: Progress, ports: dict[str, socket.socket]) -> None:
+    def _open_ssh(self, progress: StartProgress, ports: dict[str, socket.socket]) -> None:
         keys = self.directory / "host_keys"
         keys.mkdir(mode=0o700, exist_ok=True)
         self.ssh = {}
@@ -126,7 +128,7 @@ class Lab:
             return FORBIDDEN
         try:
             return 200, json.dumps(action() or {}).encode()
-        except BadRequest as error:
+        except BadControlRequest as error:
             return 400, json.dumps({"error": str(error)}).encode()
         except InputError as error:
             return 422, json.dumps({"diagnostics": [_diagnostic(d) for d in error.diagnostics]}).encode()
@@ -161,7 +163,7 @@ class Lab:
         if seed is None:
             seed = secrets.randbelow(1 << 31)
         if not isinstance(seed, int):
-            raise BadRequest("seed must be a whole number")
+            raise BadControlRequest("seed must be a whole number")
         if given.get("from_start"):
             self._from_start = (rules, seed)
         self.faults.set(rules, seed)
@@ -175,7 +177,7 @@ class Lab:
         try:
             self.guests.defects.set(defects.read(given.get("defects")))
         except ValueError as error:
-            raise BadRequest(str(error)) from error
+            raise BadControlRequest(str(error)) from error
         with self.farm.store.lock:
             host_side.show(self.farm, self.guests.defects)
             vm_side.show(self.farm, self.guests.defects)
@@ -184,7 +186,7 @@ class Lab:
     def _release_fault(self, given: dict[str, Any]) -> dict[str, Any]:
         number = given.get("rule")
         if not isinstance(number, int) or not self.faults.release(number):
-            raise BadRequest(f"there is no rule {number} to release")
+            raise BadControlRequest(f"there is no rule {number} to release")
         return self.faults.as_json()
 
     def _mark(self) -> dict[str, Any]:
@@ -201,7 +203,7 @@ class Lab:
             try:
                 found = invariants.judge(entries, farm.history, since, max_down=_number(asked, "max_down", 1))
             except KeyError:
-                raise BadRequest(f"the ledger has no entry {since}; it ends with {len(entries)}") from None
+                raise BadControlRequest(f"the ledger has no entry {since}; it ends with {len(entries)}") from None
         return {
             "since": since,
             "entries": len(entries) - since,
@@ -260,17 +262,17 @@ def _json(body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(body or b"{}")
     except ValueError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
+        raise BadControlRequest(f"the body is not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise BadRequest("the body must be a JSON object")
+        raise BadControlRequest("the body must be a JSON object")
     return given
 
 
-def _rules(given: dict[str, Any]) -> tuple[Rule, ...]:
+def _rules(given: dict[str, Any]) -> tuple[FaultRule, ...]:
     """Return the rules in a request: YAML text, or the same as JSON (which is YAML)."""
     rules = given.get("rules")
     if not isinstance(rules, (str, list, dict)):
-        raise BadRequest("'rules' must be YAML text or a list of rules")
+        raise BadControlRequest("'rules' must be YAML text or a list of rules")
     text = rules if isinstance(rules, str) else json.dumps(rules)
     return rule_file.parse(text, str(given.get("file", "rules")))
 
@@ -278,7 +280,7 @@ def _rules(given: dict[str, Any]) -> tuple[Rule, ...]:
 def _number(asked: dict[str, list[str]], name: str, default: int) -> int:
     given = asked.get(name, [str(default)])[-1]
     if not given.isdecimal():
-        raise BadRequest(f"{name} must be a whole number, not {given!r}")
+        raise BadControlRequest(f"{name} must be a whole number, not {given!r}")
     return int(given)
 
 
@@ -288,7 +290,7 @@ def _diagnostic(found: Diagnostic) -> dict[str, Any]:
     return {**place, "message": found.message, "help": found.help}
 
 
-def _gpu(gpu: Gpu) -> dict[str, Any]:
+def _gpu(gpu: LabGpu) -> dict[str, Any]:
     return {
         "pci": gpu.pci,
         "name": gpu.name,

@@ -31,7 +31,7 @@ WITHOUT_LOGIN = frozenset(
 
 
 @dataclass(frozen=True)
-class Answer:
+class SoapAnswer:
     """A SOAP answer: HTTP status, body, the cookie to set (empty: none), and the fault it goes out under."""
 
     status: int
@@ -50,18 +50,18 @@ class Sender:
     served: Callable[[], bool]
 
 
-CarryOut = Callable[[Doom | None], Answer]
+CarryOut = Callable[[Doom | None], SoapAnswer]
 
 
-def answer(farm: Farm, body: bytes, sender: Sender) -> Answer:
+def answer(farm: Farm, body: bytes, sender: Sender) -> SoapAnswer:
     """Carry out one request."""
     version = negotiated(sender.headers.get("SOAPAction", ""), farm.scenario.vcenter.api_version)
     try:
         request = wire.RequestParser().parse(body)
-    except wire.BadRequest as error:
+    except wire.MalformedCall as error:
         return _refused(error, version)
 
-    def carry_out(doom: Doom | None) -> Answer:
+    def carry_out(doom: Doom | None) -> SoapAnswer:
         carried = _carried_out(farm, request, version, sender, doom)
         farm.traffic.answered(request.name, len(carried.body))
         return carried
@@ -72,7 +72,7 @@ def answer(farm: Farm, body: bytes, sender: Sender) -> Answer:
     return under_fault(farm, fired, version, carry_out, body)
 
 
-def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut, sent: bytes = b"") -> Answer:
+def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut, sent: bytes = b"") -> SoapAnswer:
     """Carry out a call as far as a fault lets it; the server does to the reply what is left to do.
 
     `sent` is the request, for faults that echo it.
@@ -84,23 +84,23 @@ def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut, sen
     if fired.rule.when != "mid-body":
         fired.wait()
     if action.word in ("fault", "fault-echoes"):
-        return Answer(500, wire.fault(calls.error_of(action, sent), version), fired=fired)
+        return SoapAnswer(500, wire.fault(calls.error_of(action, sent), version), fired=fired)
     if action.word in calls.HTTP_TEXT:
         status, body, kind = calls.HTTP_TEXT[action.word]
-        return Answer(status, body, kind=kind, fired=fired)
+        return SoapAnswer(status, body, kind=kind, fired=fired)
     if action.word == "malformed":
-        return Answer(200, calls.MALFORMED, fired=fired)
+        return SoapAnswer(200, calls.MALFORMED, fired=fired)
     if early and action.word in (*calls.UNANSWERED, "truncate"):
-        return Answer(200, calls.MALFORMED, fired=fired)
+        return SoapAnswer(200, calls.MALFORMED, fired=fired)
     return replace(carry_out(calls.doom_of(fired, sent)) if early else result, fired=fired)
 
 
-def _carried_out(farm: Farm, request: wire.Request, version: str, sender: Sender, doom: Doom | None) -> Answer:
+def _carried_out(farm: Farm, request: wire.SoapRequest, version: str, sender: Sender, doom: Doom | None) -> SoapAnswer:
     ledger.operation.set(request.operation[: ledger.LONGEST_OPERATION])
     try:
         with farm.store.lock:
             if not sender.served():
-                return Answer(*calls.HTTP_TEXT["503"][:2], kind="text/plain")  # no client reads it
+                return SoapAnswer(*calls.HTTP_TEXT["503"][:2], kind="text/plain")  # no client reads it
             farm.settle()
             call = _call(farm, request, version, sender)
             farm.tasks.doom = doom
@@ -110,17 +110,17 @@ def _carried_out(farm: Farm, request: wire.Request, version: str, sender: Sender
                 farm.tasks.doom = None
             farm.settle()
             out = wire.response(request, result, result_type, version)
-        return Answer(200, out, _cookie(call))
+        return SoapAnswer(200, out, _cookie(call))
     except vmodl.MethodFault as error:
-        return Answer(500, wire.fault(error, version))
-    except wire.BadRequest as error:
+        return SoapAnswer(500, wire.fault(error, version))
+    except wire.MalformedCall as error:
         return _refused(error, version)
     except Exception as error:  # a bug of the lab: the client gets a fault, the log the traceback
         traceback.print_exc()
-        return Answer(500, wire.fault(vmodl.fault.SystemError(reason=repr(error), msg=repr(error)), version))
+        return SoapAnswer(500, wire.fault(vmodl.fault.SystemError(reason=repr(error), msg=repr(error)), version))
 
 
-def _by_client(call: Call, request: wire.Request) -> tuple[Any, Any]:
+def _by_client(call: Call, request: wire.SoapRequest) -> tuple[Any, Any]:
     """Carry out a method so that whatever it changes, now or in a task, is known as its sender's."""
     sender = ledger.Client(call.session.user, bool(request.operation)) if call.session else None
     before = ledger.client.set(sender)
@@ -130,8 +130,8 @@ def _by_client(call: Call, request: wire.Request) -> tuple[Any, Any]:
         ledger.client.reset(before)  # what the farm does by itself next, in this thread, has no client
 
 
-def _refused(error: wire.BadRequest, version: str) -> Answer:
-    return Answer(500, wire.fault(vmodl.fault.InvalidRequest(msg=str(error)), version))
+def _refused(error: wire.MalformedCall, version: str) -> SoapAnswer:
+    return SoapAnswer(500, wire.fault(vmodl.fault.InvalidRequest(msg=str(error)), version))
 
 
 def negotiated(action: str, served: str) -> str:
@@ -143,7 +143,7 @@ def negotiated(action: str, served: str) -> str:
     return served if Vmomi.IsChildVersion(version, served) else version
 
 
-def _call(farm: Farm, request: wire.Request, version: str, sender: Sender) -> Call:
+def _call(farm: Farm, request: wire.SoapRequest, version: str, sender: Sender) -> Call:
     session = farm.sessions.find(_token(sender.headers.get("Cookie", "")))
     hidden = request.name == "Fetch" and request.this._moId not in PUBLIC
     if session is None and (hidden or request.name not in WITHOUT_LOGIN):
@@ -152,7 +152,7 @@ def _call(farm: Farm, request: wire.Request, version: str, sender: Sender) -> Ca
     return Call(farm, farm.store.get(request.this), session, version, sender.peer, agent)
 
 
-def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
+def _invoke(call: Call, request: wire.SoapRequest) -> tuple[Any, Any]:
     if request.name == "Fetch":
         return _fetch(call, str(request.args.get("prop", "")))
     handler = handler_for(request.this, request.name)

@@ -15,9 +15,9 @@ from typing import Any
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab.front import shortcuts
-from vsphere_ai.lab.front.control import Lab, Secret
+from vsphere_ai.lab.front.control import Lab, LabSecrets
 from vsphere_ai.lab.front.server import Server
-from vsphere_ai.lab.front.starting import FILE, Progress
+from vsphere_ai.lab.front.starting import FILE, StartProgress
 from vsphere_ai.lab.guest.server import KEY, USER, write_text
 from vsphere_ai.lab.scenario import Scenario, expand
 from vsphere_ai.lab.scenario_file import digest, load
@@ -59,10 +59,10 @@ def main(argv: list[str] | None = None) -> int:
 def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> tuple[Lab, Server]:
     """Start a lab; when ``lab.json`` is there, every other file is, and both protocols answer."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    progress = Progress(lambda text: (directory / FILE).write_text(text, encoding="utf-8"))
+    progress = StartProgress(lambda text: (directory / FILE).write_text(text, encoding="utf-8"))
     progress.stage("reading the scenario")
     scenario = load(scenario_file)
-    secret = Secret()
+    secret = LabSecrets()
     write_private(directory / "password", f"{secret.password}\n".encode())
     write_private(directory / "ssh_password", f"{secret.ssh_password}\n".encode())
     make_certificate(directory)

@@ -34,7 +34,7 @@ Rules = str | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningLab:
     """A lab that runs: its process, the ports of the vCenter and of the control endpoint, and the latter's token."""
 
     directory: Path
@@ -112,7 +112,7 @@ def _diagnostics(answered: Any) -> list[Diagnostic]:
     ]
 
 
-def find(directory: Path) -> Running | None:
+def find(directory: Path) -> RunningLab | None:
     """Return the lab that runs in a directory; None, and nothing left behind, when there is none.
 
     The files of one that is starting stay. Raise LabFailed when something listens where the lab should, and does not
@@ -127,11 +127,11 @@ def find(directory: Path) -> Running | None:
     return running
 
 
-def _running(directory: Path) -> Running | None:
+def _running(directory: Path) -> RunningLab | None:
     try:
         raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
         ports = raw["port"], raw["control_port"]
-        lab = Running(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
+        lab = RunningLab(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
         # the process number may belong to another process by now; only the token proves that it is ours
         return lab if lab.get(ALIVE).get("pid") == lab.pid else None
     except TimeoutError as error:  # busy or stopped, and not gone: its files are still its own
@@ -148,7 +148,7 @@ def start(
     *,
     exit_with: int = 0,
     patience: Patience = Patience(),  # noqa: B008 - frozen
-) -> Running:
+) -> RunningLab:
     """Start a lab as a detached process and return when it serves; raise LabFailed with the end of its log.
 
     It is waited for while it makes progress. `exit_with` is a process number: when that process ends, however it ends,
@@ -171,7 +171,7 @@ def _alone(directory: Path, patience: Patience) -> Iterator[None]:
     """Hold the lock of a directory; a start of someone else is waited for while it makes progress."""
     from filelock import FileLock, Timeout
 
-    lock, wait = FileLock(directory / LOCK), starting.Wait(directory, patience)
+    lock, wait = FileLock(directory / LOCK), starting.StartWait(directory, patience)
     while not lock.is_locked:
         try:
             lock.acquire(timeout=0.1)
@@ -183,13 +183,13 @@ def _alone(directory: Path, patience: Patience) -> Iterator[None]:
         lock.release()
 
 
-def _spawn(directory: Path, argv: list[str], scenario: Path | None, patience: Patience) -> Running:
+def _spawn(directory: Path, argv: list[str], scenario: Path | None, patience: Patience) -> RunningLab:
     log = directory / "lab.log"
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
-    wait = starting.Wait(directory, patience)
+    wait = starting.StartWait(directory, patience)
     try:
         while True:
             if process.poll() == InputError.exit_code:

@@ -17,8 +17,8 @@ from urllib.parse import parse_qs, unquote
 from pyVmomi import VmomiSupport as Vmomi
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.faults.rules import Event
-from vsphere_ai.lab.front.dispatch import Answer, under_fault
+from vsphere_ai.lab.faults.rules import FaultEvent
+from vsphere_ai.lab.front.dispatch import SoapAnswer, under_fault
 from vsphere_ai.lab.tagging import Tagging
 from vsphere_ai.lab.tasks import Doom
 
@@ -37,22 +37,22 @@ class _Error(Exception):
         self.status, self.kind = status, kind
 
 
-def answer(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> Answer:
+def answer(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> SoapAnswer:
     """Answer a request below ``/api``; `sender` is its headers and address."""
 
-    def carry_out(_doom: Doom | None) -> Answer:
+    def carry_out(_doom: Doom | None) -> SoapAnswer:
         with farm.store.lock:
             made = _answered(farm, method, target, body, sender)
         farm.traffic.answered(f"{method} {target.partition('?')[0]}", len(made.body))
         return made
 
-    fired = farm.faults.meet(Event("rest", f"{method} {target}")) if farm.faults.rules else None
+    fired = farm.faults.meet(FaultEvent("rest", f"{method} {target}")) if farm.faults.rules else None
     if fired is None:
         return carry_out(None)
     return under_fault(farm, fired, farm.scenario.vcenter.api_version, carry_out)
 
 
-def _answered(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> Answer:
+def _answered(farm: Farm, method: str, target: str, body: bytes, sender: tuple[Mapping[str, str], str]) -> SoapAnswer:
     path, _, query = target.partition("?")
     action = parse_qs(query).get("action", [""])[0]
     try:
@@ -66,15 +66,15 @@ def _answered(farm: Farm, method: str, target: str, body: bytes, sender: tuple[M
             raise _Error(401, "UNAUTHENTICATED", "Authentication required.")
         if (method, path) == ("DELETE", "/api/session"):
             farm.sessions.end(farm.tagging.sessions.pop(token))
-            return Answer(204, b"", kind=_KIND)
+            return SoapAnswer(204, b"", kind=_KIND)
         return _json(200, _read(farm.tagging, method, unquote(path), action, _object(body)))
     except _Error as error:
         said = {"args": [], "default_message": str(error), "id": f"com.vmware.vapi.{error.kind.lower()}"}
         return _json(error.status, {"error_type": error.kind, "messages": [said]})
 
 
-def _json(status: int, value: object) -> Answer:
-    return Answer(status, json.dumps(value).encode(), kind=_KIND)
+def _json(status: int, value: object) -> SoapAnswer:
+    return SoapAnswer(status, json.dumps(value).encode(), kind=_KIND)
 
 
 def _login(farm: Farm, headers: Mapping[str, str], peer: str) -> str:

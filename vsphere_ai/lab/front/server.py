@@ -17,12 +17,12 @@ from pyVmomi import VmomiSupport as Vmomi
 
 from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.faults.calls import HTTP_TEXT, UNANSWERED
-from vsphere_ai.lab.faults.engine import Faults, Fired
-from vsphere_ai.lab.faults.rules import LATE, Event
-from vsphere_ai.lab.front.dispatch import Answer, Sender, answer, under_fault
+from vsphere_ai.lab.faults.engine import FaultEngine, Fired
+from vsphere_ai.lab.faults.rules import LATE, FaultEvent
+from vsphere_ai.lab.front.dispatch import Sender, SoapAnswer, answer, under_fault
 from vsphere_ai.lab.front.rest import PREFIX
 from vsphere_ai.lab.front.rest import answer as rest_answer
-from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.listener import HttpsListener
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.front.control import Lab
@@ -148,15 +148,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _rest(self, method: str, body: bytes) -> None:
         sender = cast(Mapping[str, str], self.headers), self.client_address[0]
-        unavailable = Answer(*HTTP_TEXT["503"][:2], kind="text/plain")
+        unavailable = SoapAnswer(*HTTP_TEXT["503"][:2], kind="text/plain")
         asks = not self.server.starting
         self._send(rest_answer(self.server.lab.farm, method, self.path, body, sender) if asks else unavailable)
 
-    def _versions(self) -> Answer:
+    def _versions(self) -> SoapAnswer:
         farm, faults = self.server.lab.farm, self.server.faults
         version = farm.scenario.vcenter.api_version
-        found = Answer(200, versions_xml(version))
-        fired = faults.meet(Event("versions")) if faults.rules else None
+        found = SoapAnswer(200, versions_xml(version))
+        fired = faults.meet(FaultEvent("versions")) if faults.rules else None
         return found if fired is None else under_fault(farm, fired, version, lambda _doom: found)
 
     def do_POST(self) -> None:
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.rstrip("/") != "/sdk" or not self.server.serves_api:
             self._control("POST", path, body)
         elif self.server.starting:
-            self._send(Answer(*HTTP_TEXT["503"][:2], kind="text/plain"))
+            self._send(SoapAnswer(*HTTP_TEXT["503"][:2], kind="text/plain"))
         else:
             sender = Sender(self.headers, self.client_address[0], lambda: self.server.serves(self.request))  # type: ignore[arg-type]
             self._send(answer(self.server.lab.farm, body, sender))
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _meet_faults(self) -> None:
         """Let a new connection suffer what rules on `connect` say; raise ConnectionAbortedError when it is gone."""
-        fired = self.server.faults.meet(Event("connect"))
+        fired = self.server.faults.meet(FaultEvent("connect"))
         if fired is None:
             return
         self.server.faults.strike(fired)
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             sockets.cut(self.request)
 
-    def _send(self, result: Answer) -> None:
+    def _send(self, result: SoapAnswer) -> None:
         self.fired = result.fired
         if self.fired is not None and self.fired.rule.when != "mid-body" and self.fired.rule.do.word in UNANSWERED:
             self._fall_silent(self.fired)
@@ -314,15 +314,15 @@ def _unzip(raw: bytes) -> bytes:
     return body
 
 
-class Server(Listener):
+class Server(HttpsListener):
     """One HTTPS server of a lab.
 
     One is the vCenter and suffers the lab's faults; another, with `serves_api` false, is for the user who runs the lab.
     """
 
     def __init__(
-        self, lab: Lab, directory: Path, port: int = 0, *, faults: Faults | None = None, serves_api: bool = True
+        self, lab: Lab, directory: Path, port: int = 0, *, faults: FaultEngine | None = None, serves_api: bool = True
     ) -> None:
         self.lab, self.serves_api = lab, serves_api
-        self.faults = faults or Faults()
+        self.faults = faults or FaultEngine()
         super().__init__(_Handler, directory, port)

@@ -25,7 +25,7 @@ class StartTimeout(LabFailed):
     """The lab made no progress, or does not serve in the time that was allowed."""
 
 
-class Progress:
+class StartProgress:
     """The stages of a start in words, as its process passes through them; `write` takes each text."""
 
     def __init__(self, write: Callable[[str], object] = lambda text: None) -> None:
@@ -61,7 +61,7 @@ class Patience:
     report: Callable[[str], object] = lambda text: None
 
 
-class Wait:
+class StartWait:
     """One wait for a start in a directory; it begins when this is made."""
 
     def __init__(self, directory: Path, patience: Patience) -> None:

@@ -8,22 +8,24 @@ import random
 from collections.abc import Mapping, Sequence
 
 from vsphere_ai.lab.guest import load, logs
-from vsphere_ai.lab.guest.machine import GuestGpu, Machine
-from vsphere_ai.lab.guest.process import Peers, Process, options
+from vsphere_ai.lab.guest.machine import GuestGpu, GuestMachine
+from vsphere_ai.lab.guest.process import GuestProcess, Peers, options
 
 START, MARK = 0.3, "burn: "
 STEP_TFLOP = 1.65
 PER_WINDOW = 60.0
 
 
-def process(peers: Peers, machine: Machine, argv: Sequence[str], env: Mapping[str, str]) -> Process:
+def process(peers: Peers, machine: GuestMachine, argv: Sequence[str], env: Mapping[str, str]) -> GuestProcess:
     """Return the process of a rank."""
     given = options(list(argv))
     torch, at = logs.package(machine, "torch"), int(env.get("LOCAL_RANK", "0"))
     if not torch:
-        return Process(START, 3, lambda _: _line({"refused": "No module named 'torch'"}))
+        return GuestProcess(START, 3, lambda _: _line({"refused": "No module named 'torch'"}))
     if at >= len(machine.gpus):
-        return Process(START, 3, lambda _: _line({"refused": f"there is no GPU {at}: torch sees {len(machine.gpus)}"}))
+        return GuestProcess(
+            START, 3, lambda _: _line({"refused": f"there is no GPU {at}: torch sees {len(machine.gpus)}"})
+        )
     gpu, length, every = machine.gpus[at], float(given["seconds"]), float(given["every"])
     configuration = {
         "program": "lab", "torch": torch, "cuda": "12.4", "gpu": gpu.name, "capability": "8.0",
@@ -38,11 +40,11 @@ def process(peers: Peers, machine: Machine, argv: Sequence[str], env: Mapping[st
             _line(_report((machine, gpu), configuration, each, length)) for each in times
         )
 
-    return Process(START + length, 0, written)
+    return GuestProcess(START + length, 0, written)
 
 
 def _report(
-    where: tuple[Machine, GuestGpu], configuration: Mapping[str, object], at: float, length: float
+    where: tuple[GuestMachine, GuestGpu], configuration: Mapping[str, object], at: float, length: float
 ) -> dict[str, object]:
     machine, gpu = where
     steps = int(str(configuration["steps"]))

@@ -10,8 +10,8 @@ from vsphere_ai.lab.guest.defects import Defects
 from vsphere_ai.lab.guest.load import HOT, is_throttled, speed
 from vsphere_ai.lab.guest.logs import TEXTS, outages
 from vsphere_ai.lab.guest.smi import THROTTLES
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 
 
 def show(farm: Farm, defects: Defects) -> None:
@@ -34,7 +34,7 @@ def show(farm: Farm, defects: Defects) -> None:
         farm.mark(farm.store.objects[moid])
 
 
-def _readings(host: Host, gpu: Gpu, defects: Defects) -> dict[str, str]:
+def _readings(host: LabHost, gpu: LabGpu, defects: Defects) -> dict[str, str]:
     place = {"host": host.name, "gpu": gpu.pci}
     found: dict[str, str] = {}
     errors = sum(d.number("count", 3) for d in defects.of("ecc", **place))
@@ -55,7 +55,7 @@ def _readings(host: Host, gpu: Gpu, defects: Defects) -> dict[str, str]:
     return found
 
 
-def _outages(host: Host, nic: str, defects: Defects) -> Iterator[str]:
+def _outages(host: LabHost, nic: str, defects: Defects) -> Iterator[str]:
     for down, up in outages(defects, "host", host=host.name, nic=nic):
         for when, state in ((down, "down"), (up, "up")):
             at = datetime.fromtimestamp(when, UTC)
@@ -67,7 +67,7 @@ ROTATED = 1.0
 """Hours after which a line of the log is in a rotated file."""
 
 
-def _log(host: Host, defects: Defects) -> list[tuple[float, str]]:
+def _log(host: LabHost, defects: Defects) -> list[tuple[float, str]]:
     """Return lines of the kernel's log, each with how many hours ago it was written."""
     lines = []
     for each in defects.every:

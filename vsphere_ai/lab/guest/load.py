@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.lab.guest.defects import Defects
-from vsphere_ai.lab.guest.machine import GuestGpu, Machine
+from vsphere_ai.lab.guest.machine import GuestGpu, GuestMachine
 
 PEAK = {"H200": 989.0, "H100": 989.0, "A100": 312.0, "A800": 312.0, "L40S": 362.0, "A30": 165.0, "V100": 125.0}
 """Dense bf16 TFLOP/s of boards (fp16 for V100), from NVIDIA's data sheets."""
@@ -38,7 +38,7 @@ def peak(gpu: GuestGpu) -> float:
     return next((flops for name, flops in PEAK.items() if name in gpu.physical.name), OTHER_PEAK)
 
 
-def pace(machine: Machine, nodes: int) -> float:
+def pace(machine: GuestMachine, nodes: int) -> float:
     """Return by how much a VM is slower in runs of so many VMs."""
     product = 1.0
     for each in machine.defects.of("pace", vm=machine.name, host=machine.host.name):

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from vsphere_ai.lab.guest.defects import Defects
-from vsphere_ai.lab.guest.machine import Machine
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.shell.result import ShellResult
 
 PACKAGES = {"torch": "2.4.0", "nvidia-nccl-cu12": "2.21.5"}
 TEXTS = {
@@ -27,7 +27,7 @@ TEXTS = {
 }
 
 
-def lines(machine: Machine) -> Iterator[tuple[float, str]]:
+def lines(machine: GuestMachine) -> Iterator[tuple[float, str]]:
     """Yield the kernel's messages with the seconds since boot."""
     yield 0.0, "Linux version 5.15.0-91-generic (buildd@lcy02-amd64-045)"
     for gpu in machine.gpus:
@@ -49,7 +49,7 @@ def lines(machine: Machine) -> Iterator[tuple[float, str]]:
         yield _lately(machine), each.text("text", "nvidia-fabricmanager: unexpected state")
 
 
-def _lately(machine: Machine) -> float:
+def _lately(machine: GuestMachine) -> float:
     """Return the seconds since boot of a minute ago; of a guest that has just booted, of a moment ago."""
     return max(machine.uptime - 60, machine.uptime * 0.9)
 
@@ -67,35 +67,35 @@ def outages(defects: Defects, side: str, **place: str) -> Iterator[tuple[float, 
             yield from ((start + n * 300, start + n * 300 + 26) for n in range(round(each.number("count", 5))))
 
 
-def _gpu_of(machine: Machine) -> dict[str, str]:
+def _gpu_of(machine: GuestMachine) -> dict[str, str]:
     gpu = next(iter(machine.gpus), None)
     return {"gpu": gpu.physical.pci} if gpu else {}
 
 
-def dmesg(machine: Machine, _argv: Sequence[str]) -> Result:
+def dmesg(machine: GuestMachine, _argv: Sequence[str]) -> ShellResult:
     """Answer `dmesg`."""
-    return Result(0, "".join(f"[{at:12.6f}] {text}\n" for at, text in lines(machine)))
+    return ShellResult(0, "".join(f"[{at:12.6f}] {text}\n" for at, text in lines(machine)))
 
 
-def date(machine: Machine, argv: Sequence[str]) -> Result:
+def date(machine: GuestMachine, argv: Sequence[str]) -> ShellResult:
     """Answer `date +%s.%N`, and `date`."""
     now = machine.clock
-    return Result(0, f"{now:.9f}\n" if "+%s.%N" in argv else time.strftime("%c\n", time.gmtime(now)))
+    return ShellResult(0, f"{now:.9f}\n" if "+%s.%N" in argv else time.strftime("%c\n", time.gmtime(now)))
 
 
-def uptime(machine: Machine) -> str:
+def uptime(machine: GuestMachine) -> str:
     """Return /proc/uptime."""
     return f"{machine.uptime:.2f} {machine.uptime * 8:.2f}\n"
 
 
-def package(machine: Machine, name: str) -> str:
+def package(machine: GuestMachine, name: str) -> str:
     """Return the version of a Python package; empty: it is not there."""
     found = (d for d in machine.defects.of("package", vm=machine.name) if d.text("name") == name)
     defect = next(found, None)
     return defect.text("version") if defect else PACKAGES.get(name, "")
 
 
-def lscpu(machine: Machine, _argv: Sequence[str]) -> Result:
+def lscpu(machine: GuestMachine, _argv: Sequence[str]) -> ShellResult:
     """Answer `lscpu` for the vCPUs of the VM."""
     hardware = machine.mo["config"].hardware
     cores = max(1, hardware.numCoresPerSocket or 1)
@@ -108,10 +108,10 @@ def lscpu(machine: Machine, _argv: Sequence[str]) -> Result:
         "Socket(s)": max(1, hardware.numCPU // cores),
         "NUMA node(s)": 1,
     }
-    return Result(0, "".join(f"{f'{name}:':<34}{value}\n" for name, value in rows.items()))
+    return ShellResult(0, "".join(f"{f'{name}:':<34}{value}\n" for name, value in rows.items()))
 
 
-def meminfo(machine: Machine) -> str:
+def meminfo(machine: GuestMachine) -> str:
     """Return `/proc/meminfo`: what the kernel leaves of the memory of the VM."""
     total = machine.mo["config"].hardware.memoryMB * 1024 * 49 // 50
     return f"MemTotal:       {total} kB\nMemFree:        {total // 2} kB\n"

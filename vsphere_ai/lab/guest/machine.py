@@ -14,8 +14,8 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.guest.defects import Defects
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.guests import guest_ready
 from vsphere_ai.lab.store import ManagedObject
@@ -35,12 +35,12 @@ class GuestGpu:
     name: str
     uuid: str
     memory_mib: int
-    physical: Gpu
+    physical: LabGpu
     is_vgpu: bool
 
 
 @dataclass(frozen=True)
-class GuestNic:
+class LabGuestNic:
     """An interface of a guest; `rdma` is its RDMA device, `pnic` the physical NIC that carries it."""
 
     name: str
@@ -55,7 +55,7 @@ class GuestNic:
 
 
 @dataclass
-class Machine:
+class GuestMachine:
     """The guest of a VM that is on. `files` are what was written in it; they are lost when it is switched off."""
 
     farm: Farm
@@ -76,7 +76,7 @@ class Machine:
         return str(self.mo["name"])
 
     @property
-    def host(self) -> Host:
+    def host(self) -> LabHost:
         """The host that runs it."""
         return self.farm.host(self.farm.host_of(self.mo))
 
@@ -102,7 +102,7 @@ class Machine:
         """Return the place of a GPU, for defects."""
         return {"vm": self.name, "host": self.host.name, "gpu": gpu.physical.pci}
 
-    def on(self, nic: GuestNic) -> dict[str, str]:
+    def on(self, nic: LabGuestNic) -> dict[str, str]:
         """Return the place of an interface, for defects of what carries it."""
         return {"vm": self.name, "host": self.host.name, "nic": nic.pnic.name if nic.pnic else nic.name}
 
@@ -146,7 +146,7 @@ class Machine:
         return [(f"mlx5_{8 + n}", f"0000:{3 + taken + n:02x}:00.0") for n in range(len(own))]
 
     @property
-    def nics(self) -> list[GuestNic]:
+    def nics(self) -> list[LabGuestNic]:
         """The interfaces, in the order of the VM's devices."""
         said = self._said()
         reported = {nic.macAddress.lower(): nic for nic in self.mo["guest"].net or ()}
@@ -162,7 +162,7 @@ class Machine:
             return {}
         return dict(found.get("nics", {}))
 
-    def _nic(self, number: int, card: Any, reported: Any, said: dict[str, dict[str, Any]]) -> GuestNic:
+    def _nic(self, number: int, card: Any, reported: Any, said: dict[str, dict[str, Any]]) -> LabGuestNic:
         mac = card.macAddress.lower()
         own = said.get(mac, {})
         slot = FIRST_SLOT + number * SLOTS_APART
@@ -182,7 +182,7 @@ class Machine:
         # a bridge with eight functions stands for eight buses, the first of which is bus 3
         bus = 3 + 8 * (slot // SLOTS_APART - 5)
         pci = f"0000:{bus:02x}:00.{int(isinstance(card, PVRDMA))}"
-        return GuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci)
+        return LabGuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci)
 
     def _is_of(self, given: Any, interface: str) -> bool:
         return bool(given.get("vm", self.name) == self.name and given.get("nic", interface) == interface)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.lab.guest import load, nccl
-from vsphere_ai.lab.guest.machine import Machine
-from vsphere_ai.lab.guest.process import Peers, Process, options
+from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.guest.process import GuestProcess, Peers, options
 
 FOLDER = "/opt/Megatron-LM"
 FASTER, START = 100.0, 0.3
@@ -24,7 +24,7 @@ NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Model:
+class LabGpt:
     """A GPT by the options of the program."""
 
     layers: int
@@ -48,7 +48,7 @@ class Model:
 class Job:
     """What is trained, and on how much: samples and GPUs, of which so many groups see samples of their own."""
 
-    model: Model
+    model: LabGpt
     batch: int
     gpus: int
     parallel: int
@@ -60,19 +60,21 @@ class Job:
         return self.model.flops * self.batch / self.gpus
 
 
-def process(peers: Peers, machine: Machine, argv: Sequence[str], env: Mapping[str, str]) -> Process:
+def process(peers: Peers, machine: GuestMachine, argv: Sequence[str], env: Mapping[str, str]) -> GuestProcess:
     """Return the agent of a node with the program's processes; Megatron writes its log on the last rank."""
     given = options(list(argv))
     if not argv[0].startswith(FOLDER):
-        return Process(0.1, 2, lambda _: f"python3: can't open file '{argv[0]}': [Errno 2] No such file or directory\n")
-    model = Model(*(int(given[n]) for n in ("num-layers", "hidden-size", "seq-length", "vocab-size")))
+        return GuestProcess(
+            0.1, 2, lambda _: f"python3: can't open file '{argv[0]}': [Errno 2] No such file or directory\n"
+        )
+    model = LabGpt(*(int(given[n]) for n in ("num-layers", "hidden-size", "seq-length", "vocab-size")))
     gpus = [len(each.gpus) for each, _ in peers]
     split = int(given.get("tensor-model-parallel-size", "1")) * int(given.get("pipeline-model-parallel-size", "1"))
     batch, iterations = int(given["global-batch-size"]), int(given["train-iters"])
     parallel = sum(gpus) // split
     if not parallel or batch % (parallel * int(given["micro-batch-size"])):
         text = f"AssertionError: global batch size ({batch}) is not divisible by micro batch size times data parallel\n"
-        return Process(START, 1, lambda _: text)
+        return GuestProcess(START, 1, lambda _: text)
     job = Job(model, batch, sum(gpus), parallel, iterations)
     step = _step(peers, job, env)
     length = START + iterations * step / FASTER
@@ -83,7 +85,7 @@ def process(peers: Peers, machine: Machine, argv: Sequence[str], env: Mapping[st
         done = iterations if seconds >= length - 1e-6 else int(max(0.0, seconds - START) * FASTER / step)
         return "".join(f"{line}\n" for line in lines[:done])
 
-    return Process(length, 0, written)
+    return GuestProcess(length, 0, written)
 
 
 def _step(peers: Peers, job: Job, env: Mapping[str, str]) -> float:
@@ -96,7 +98,7 @@ def _step(peers: Peers, job: Job, env: Mapping[str, str]) -> float:
     compute = job.flops / (min(each) * 1e12)
     if job.parallel < 2:
         return compute
-    run = nccl.Run([(m, len(m.gpus)) for m, _ in peers], [], dict(env))
+    run = nccl.LabNcclRun([(m, len(m.gpus)) for m, _ in peers], [], dict(env))
     gradients = 2 * job.model.parameters / (nccl.bandwidth(run, job.gpus) * 1e9)
     exchange = 2 * (job.parallel - 1) / job.parallel * gradients
     return compute + NOT_OVERLAPPED * exchange

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 from vsphere_ai.lab.guest.load import pace
-from vsphere_ai.lab.guest.machine import GuestGpu, GuestNic, Machine
+from vsphere_ai.lab.guest.machine import GuestGpu, GuestMachine, LabGuestNic
 from vsphere_ai.lab.guest.network import is_down, speed_gb
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.result import ShellResult
 
 EFFICIENCY = 0.92
 """Bus bandwidth of a sound fabric, as a part of its line rate (2 x DGX A100 with 8 x 200 Gb: NVIDIA/deepops, 94 %)."""
@@ -48,14 +48,14 @@ WIDTHS = {
     "int64": 8, "uint64": 8, "double": 8,
 }  # fmt: skip
 REDUCING = ("all_reduce", "reduce_scatter", "reduce")
-Find = Callable[[str], Machine | None]
+Find = Callable[[str], GuestMachine | None]
 
 
 @dataclass
-class Run:
+class LabNcclRun:
     """A run: the nodes with their number of ranks, and the variables that mpirun hands on."""
 
-    nodes: list[tuple[Machine, int]]
+    nodes: list[tuple[GuestMachine, int]]
     program: list[str]
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -71,10 +71,10 @@ class Run:
         return {w: v for w, v in pairwise(words) if w.startswith("-")}
 
 
-def mpirun(head: Machine, argv: Sequence[str], find: Find) -> Result:
+def mpirun(head: GuestMachine, argv: Sequence[str], find: Find) -> ShellResult:
     """Answer `mpirun OPTIONS PROGRAM ARGUMENTS` for a program of nccl-tests."""
     if not argv or argv[0] in ("--version", "-V"):
-        return Result(0, "mpirun (Open MPI) 4.1.4\n")
+        return ShellResult(0, "mpirun (Open MPI) 4.1.4\n")
     hosts: list[tuple[str, int]] = []
     variables: dict[str, str] = {}
     total, words = 0, list(argv)
@@ -89,7 +89,7 @@ def mpirun(head: Machine, argv: Sequence[str], find: Find) -> Result:
             hosts += [_slots(part, ":") for part in values[0].split(",")]
         elif name in ("-hostfile", "--hostfile", "-machinefile", "--machinefile"):
             if values[0] not in head.files:
-                return Result(1, "", f"Open RTE was unable to open the hostfile:\n    {values[0]}\n")
+                return ShellResult(1, "", f"Open RTE was unable to open the hostfile:\n    {values[0]}\n")
             lines = (line.partition("#")[0] for line in head.files[values[0]].splitlines())
             hosts += [_slots(line, " slots=") for line in lines if line.strip()]
         elif name == "-x":
@@ -99,9 +99,9 @@ def mpirun(head: Machine, argv: Sequence[str], find: Find) -> Result:
     for address, slots in hosts or [(head.name, total or len(head.gpus))]:
         machine = find(address)
         if machine is None:
-            return Result(255, "", f"ssh: connect to host {address} port 22: No route to host\n{_ORTE}")
+            return ShellResult(255, "", f"ssh: connect to host {address} port 22: No route to host\n{_ORTE}")
         nodes.append((machine, slots))
-    run = Run(_dealt(nodes, total), words, variables)
+    run = LabNcclRun(_dealt(nodes, total), words, variables)
     return perf(run)
 
 
@@ -117,7 +117,7 @@ def _slots(text: str, sign: str) -> tuple[str, int]:
     return name.strip(), int(number.split()[0]) if number.strip() else 1
 
 
-def _dealt(nodes: list[tuple[Machine, int]], total: int) -> list[tuple[Machine, int]]:
+def _dealt(nodes: list[tuple[GuestMachine, int]], total: int) -> list[tuple[GuestMachine, int]]:
     """Give the ranks to the nodes, slot by slot."""
     left = total or sum(slots for _, slots in nodes)
     dealt = []
@@ -129,16 +129,18 @@ def _dealt(nodes: list[tuple[Machine, int]], total: int) -> list[tuple[Machine, 
     return dealt
 
 
-def perf(run: Run) -> Result:
+def perf(run: LabNcclRun) -> ShellResult:
     """Answer a program of nccl-tests."""
     name = run.program[0].rpartition("/")[2].removesuffix("_mpi").removesuffix("_perf") if run.program else ""
     if name not in FACTORS:
-        return Result(127, "", f"mpirun was unable to find the specified executable file:\n  {name}\n")
+        return ShellResult(127, "", f"mpirun was unable to find the specified executable file:\n  {name}\n")
     for machine, ranks in run.nodes:
         if ranks * int(run.options.get("-g", "1")) > len(machine.gpus):
             text = f"{machine.name}: Test CUDA failure common.cu:892 'invalid device ordinal'\n"
-            return Result(2, text, "Primary job terminated normally, but 1 process returned a non-zero exit code.\n")
-    return Result(0, "".join(f"{line}\n" for line in _lines(run, name)))
+            return ShellResult(
+                2, text, "Primary job terminated normally, but 1 process returned a non-zero exit code.\n"
+            )
+    return ShellResult(0, "".join(f"{line}\n" for line in _lines(run, name)))
 
 
 def _bytes(text: str) -> int:
@@ -146,7 +148,7 @@ def _bytes(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].upper()] if found else 32 << 20
 
 
-def _lines(run: Run, name: str) -> Iterator[str]:
+def _lines(run: LabNcclRun, name: str) -> Iterator[str]:
     ranks = run.ranks * int(run.options.get("-g", "1"))
     first, last = _bytes(run.options.get("-b", "32M")), _bytes(run.options.get("-e", "32M"))
     step = int(run.options.get("-f", "1") or 1)
@@ -201,7 +203,7 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:7.2f}" if microseconds < 10_000 else f"{microseconds:7.1f}"
 
 
-def _devices(run: Run) -> Iterator[str]:
+def _devices(run: LabNcclRun) -> Iterator[str]:
     rank = 0
     for machine, own in run.nodes:
         for device, gpu in enumerate(_visible(run, machine)[:own]):
@@ -212,17 +214,17 @@ def _devices(run: Run) -> Iterator[str]:
             rank += 1
 
 
-def _visible(run: Run, machine: Machine) -> list[GuestGpu]:
+def _visible(run: LabNcclRun, machine: GuestMachine) -> list[GuestGpu]:
     """Return the GPUs that a run may use."""
     asked = run.variables.get("CUDA_VISIBLE_DEVICES", "")
     return [gpu for gpu in machine.gpus if not asked or str(gpu.index) in asked.split(",")]
 
 
-def _is_off(run: Run, name: str) -> bool:
+def _is_off(run: LabNcclRun, name: str) -> bool:
     return run.variables.get(name) == "1"
 
 
-def _rails(run: Run, machine: Machine) -> list[GuestNic]:
+def _rails(run: LabNcclRun, machine: GuestMachine) -> list[LabGuestNic]:
     """Return the interfaces whose RDMA device a run may use, and whose link is up."""
     if _is_off(run, "NCCL_IB_DISABLE") or run.variables.get("NCCL_NET") == "Socket":
         return []
@@ -231,7 +233,7 @@ def _rails(run: Run, machine: Machine) -> list[GuestNic]:
     return [n for n in machine.nics if n.rdma and not is_down(machine, n) and (not names or n.rdma in names)]
 
 
-def _info(run: Run) -> Iterator[str]:
+def _info(run: LabNcclRun) -> Iterator[str]:
     for machine, _ in run.nodes:
         rdma = [nic.rdma for nic in _rails(run, machine)]
         start = f"{machine.name}:10000:10000 [0] NCCL INFO"
@@ -242,7 +244,7 @@ def _info(run: Run) -> Iterator[str]:
             yield f"{start} Channel 00/0 : 0[0] -> 1[0] [send] via {how}"
 
 
-def bandwidth(run: Run, ranks: int) -> float:
+def bandwidth(run: LabNcclRun, ranks: int) -> float:
     """Return the bus bandwidth of large messages in GB/s, without noise."""
     if ranks <= 1:
         return 1000.0
@@ -261,11 +263,11 @@ def bandwidth(run: Run, ranks: int) -> float:
     return min(found)
 
 
-def _least(machine: Machine, kind: str, gpus: Sequence[GuestGpu]) -> float:
+def _least(machine: GuestMachine, kind: str, gpus: Sequence[GuestGpu]) -> float:
     return min((machine.defects.factor(kind, **machine.at(gpu)) for gpu in gpus), default=1.0)
 
 
-def _inside(run: Run, gpus: Sequence[GuestGpu], network: float, lanes: float, links: float) -> float:
+def _inside(run: LabNcclRun, gpus: Sequence[GuestGpu], network: float, lanes: float, links: float) -> float:
     """Return the bandwidth between the GPUs of a node, by the fastest way that NCCL may take."""
     has_links = bool(gpus) and not gpus[0].is_vgpu
     if not _is_off(run, "NCCL_P2P_DISABLE") and has_links:

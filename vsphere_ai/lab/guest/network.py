@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_interface
 
-from vsphere_ai.lab.guest.machine import GuestNic, Machine
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestMachine, LabGuestNic
+from vsphere_ai.lab.shell.result import ShellResult
 
 STARTED = time.time()
 COUNTERS = (
@@ -28,31 +28,35 @@ HW_COUNTERS = ("rnr_nak_retry_err", "local_ack_timeout_err", "out_of_buffer", "o
 _SIZES = ((4096, 5), (2048, 4), (1024, 3), (512, 2), (256, 1))
 
 
-def is_down(machine: Machine, nic: GuestNic) -> bool:
+def is_down(machine: GuestMachine, nic: LabGuestNic) -> bool:
     """Return whether the link of an interface is down."""
     carrier = nic.pnic is None or nic.pnic.link_up
     state = nic.pnic.rdma.state if nic.pnic is not None and nic.pnic.rdma is not None else "Active"
     return not carrier or state.lower() != "active" or machine.defects.first("rail-down", **machine.on(nic)) is not None
 
 
-def rdma(machine: Machine, argv: Sequence[str]) -> Result:
+def rdma(machine: GuestMachine, argv: Sequence[str]) -> ShellResult:
     """Answer `rdma link`."""
     if "link" not in argv:
-        return Result(1, "", f'Unknown argument "{" ".join(argv)}".\n')
+        return ShellResult(1, "", f'Unknown argument "{" ".join(argv)}".\n')
     lines = []
     for nic in (n for n in machine.nics if n.rdma):
         state = "DOWN physical_state DISABLED" if is_down(machine, nic) else "ACTIVE physical_state LINK_UP"
         lines.append(f"link {nic.rdma}/1 state {state} netdev {nic.name} \n")
-    return Result(0, "".join(lines))
+    return ShellResult(0, "".join(lines))
 
 
-def devinfo(machine: Machine, _argv: Sequence[str]) -> Result:
+def devinfo(machine: GuestMachine, _argv: Sequence[str]) -> ShellResult:
     """Answer `ibv_devinfo`."""
     found = [nic for nic in machine.nics if nic.rdma]
-    return Result(0, "".join(_device(machine, nic) for nic in found)) if found else Result(1, "No IB devices found\n")
+    return (
+        ShellResult(0, "".join(_device(machine, nic) for nic in found))
+        if found
+        else ShellResult(1, "No IB devices found\n")
+    )
 
 
-def _device(machine: Machine, nic: GuestNic) -> str:
+def _device(machine: GuestMachine, nic: LabGuestNic) -> str:
     pvrdma = nic.rdma.startswith("roce")
     vendor, part = ("0x15ad", 2080) if pvrdma else ("0x02c9", 4124)
     down = is_down(machine, nic)
@@ -82,22 +86,22 @@ def _device(machine: Machine, nic: GuestNic) -> str:
     return "\n".join([*lines, *(f"\t\t\t{name + ':':<16}{value}" for name, value in port.items()), "", ""])
 
 
-def ip(machine: Machine, argv: Sequence[str]) -> Result:
+def ip(machine: GuestMachine, argv: Sequence[str]) -> ShellResult:
     """Answer `ip -j addr|rule|route`."""
     words = [word for word in argv if not word.startswith("-")]
     what = words[0] if words else ""
     if "-j" not in argv and "-json" not in argv:
-        return Result(255, "", "the lab's guests answer `ip -j` only\n")
+        return ShellResult(255, "", "the lab's guests answer `ip -j` only\n")
     if what.startswith("a"):
-        return Result(0, json.dumps([_link(machine, n, nic) for n, nic in enumerate(machine.nics, 2)]) + "\n")
+        return ShellResult(0, json.dumps([_link(machine, n, nic) for n, nic in enumerate(machine.nics, 2)]) + "\n")
     if what.startswith("ru"):
-        return Result(0, json.dumps(list(_rules(machine))) + "\n")
+        return ShellResult(0, json.dumps(list(_rules(machine))) + "\n")
     if what.startswith("r"):
-        return Result(0, json.dumps(list(_routes(machine))) + "\n")
-    return Result(255, "", f'Object "{what}" is unknown, try "ip help".\n')
+        return ShellResult(0, json.dumps(list(_routes(machine))) + "\n")
+    return ShellResult(255, "", f'Object "{what}" is unknown, try "ip help".\n')
 
 
-def _link(machine: Machine, number: int, nic: GuestNic) -> dict[str, object]:
+def _link(machine: GuestMachine, number: int, nic: LabGuestNic) -> dict[str, object]:
     up = not is_down(machine, nic)
     flags = ["BROADCAST", "MULTICAST", "UP", *(["LOWER_UP"] if up else ["NO-CARRIER"])]
     info = [
@@ -115,7 +119,7 @@ def _link(machine: Machine, number: int, nic: GuestNic) -> dict[str, object]:
     }
 
 
-def _tables(machine: Machine) -> Iterator[tuple[int, GuestNic]]:
+def _tables(machine: GuestMachine) -> Iterator[tuple[int, LabGuestNic]]:
     """Yield the routing tables that the guest has written about, each with its interface."""
     for mac, own in machine._said().items():
         found = re.fullmatch(r"table (\d+)", str(own.get("routing", "")))
@@ -124,7 +128,7 @@ def _tables(machine: Machine) -> Iterator[tuple[int, GuestNic]]:
             yield int(found[1]), nic
 
 
-def _rules(machine: Machine) -> Iterator[dict[str, object]]:
+def _rules(machine: GuestMachine) -> Iterator[dict[str, object]]:
     yield {"priority": 0, "src": "all", "table": "local"}
     for table, nic in _tables(machine):
         missing = machine.defects.every and any(
@@ -139,7 +143,7 @@ def _rules(machine: Machine) -> Iterator[dict[str, object]]:
     yield {"priority": 32767, "src": "all", "table": "default"}
 
 
-def _routes(machine: Machine) -> Iterator[dict[str, object]]:
+def _routes(machine: GuestMachine) -> Iterator[dict[str, object]]:
     for nic in machine.nics:
         for text, length in nic.addresses:
             network = str(ip_interface(f"{text}/{length}").network)
@@ -148,28 +152,28 @@ def _routes(machine: Machine) -> Iterator[dict[str, object]]:
         yield {"dst": "default", "dev": nic.name, "table": str(table)}
 
 
-def ethtool(machine: Machine, argv: Sequence[str]) -> Result:
+def ethtool(machine: GuestMachine, argv: Sequence[str]) -> ShellResult:
     """Answer `ethtool -S|-i INTERFACE` and `ethtool INTERFACE`."""
     nic = next((n for n in machine.nics if argv and n.name == argv[-1]), None)
     if nic is None:
-        return Result(71, "", "netlink error: No such device\n")
+        return ShellResult(71, "", "netlink error: No such device\n")
     if argv[0] == "-S":
         rows = {"rx_packets": 1000, "tx_packets": 1000, **dict(_counters(machine, nic))}
-        return Result(0, "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items()))
+        return ShellResult(0, "NIC statistics:\n" + "".join(f"     {name}: {value}\n" for name, value in rows.items()))
     if argv[0] == "-i":
-        return Result(0, f"driver: {nic.driver}\nversion: 5.15.0\nfirmware-version: \n")
+        return ShellResult(0, f"driver: {nic.driver}\nversion: 5.15.0\nfirmware-version: \n")
     speed = speed_gb(machine, nic)
-    return Result(0, f"Settings for {nic.name}:\n\tSpeed: {round(speed * 1000)}Mb/s\n\tDuplex: Full\n")
+    return ShellResult(0, f"Settings for {nic.name}:\n\tSpeed: {round(speed * 1000)}Mb/s\n\tDuplex: Full\n")
 
 
-def speed_gb(machine: Machine, nic: GuestNic) -> float:
+def speed_gb(machine: GuestMachine, nic: LabGuestNic) -> float:
     """Return what an interface can carry, in Gb/s: the speed of its physical NIC, less what a defect takes of it."""
     if nic.pnic is None:
         return 10.0
     return (nic.pnic.forced_mb or nic.pnic.speed_mb) / 1000 * machine.defects.factor("rail-slow", **machine.on(nic))
 
 
-def _counters(machine: Machine, nic: GuestNic) -> Iterator[tuple[str, int]]:
+def _counters(machine: GuestMachine, nic: LabGuestNic) -> Iterator[tuple[str, int]]:
     """Yield the counters of an RDMA port: those of a defect grow from second to second."""
     since = time.time() - STARTED
     for name in (*COUNTERS, *HW_COUNTERS):
@@ -180,7 +184,7 @@ def _counters(machine: Machine, nic: GuestNic) -> Iterator[tuple[str, int]]:
         yield name, value
 
 
-def pci_paths(machine: Machine) -> str:
+def pci_paths(machine: GuestMachine) -> str:
     """Answer for each RDMA device of /sys/class/infiniband the path of its PCI device, and MAC addresses."""
     rows = [(nic.rdma, nic.pci) for nic in machine.nics if nic.rdma] + machine.whole_nics
     macs = "".join(f"/sys/class/net/{nic.name} {nic.mac}\n" for nic in machine.nics)
@@ -191,7 +195,7 @@ def pci_paths(machine: Machine) -> str:
     return paths + macs
 
 
-def sysfs(machine: Machine, pattern: str) -> str:
+def sysfs(machine: GuestMachine, pattern: str) -> str:
     """Answer ``grep -H .`` of files of /sys/class by their patterns."""
     return "".join(f"{path}:{value}\n" for path, value in _files(machine) if _is_wanted(path, pattern))
 
@@ -201,7 +205,7 @@ def _is_wanted(path: str, patterns: str) -> bool:
     return any(re.fullmatch(re.escape(word).replace(r"\*", "[^/]*"), path) for word in words)
 
 
-def _files(machine: Machine) -> Iterator[tuple[str, object]]:
+def _files(machine: GuestMachine) -> Iterator[tuple[str, object]]:
     for nic in machine.nics:
         flaps = sum(round(d.number("count", 5)) for d in machine.defects.of("rail-flapping", **machine.on(nic)))
         yield f"/sys/class/net/{nic.name}/carrier_changes", 2 * flaps + 2
@@ -220,7 +224,7 @@ def _files(machine: Machine) -> Iterator[tuple[str, object]]:
             yield f"{port}/gids/{number}", _gid(nic)
 
 
-def _gid(nic: GuestNic) -> str:
+def _gid(nic: LabGuestNic) -> str:
     four = next((text for text, _ in nic.addresses if ":" not in text), "0.0.0.0")
     a, b, c, d = (int(part) for part in four.split("."))
     return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vsphere_ai.lab.guest.machine import Machine
+from vsphere_ai.lab.guest.machine import GuestMachine
 
-Peers = list[tuple[Machine, int]]
+Peers = list[tuple[GuestMachine, int]]
 """The nodes of a run with their numbers of processes."""
 
 
 @dataclass(frozen=True)
-class Process:
+class GuestProcess:
     """A process that ends after `seconds` with `code`; `log` returns its output after some seconds."""
 
     seconds: float

@@ -11,19 +11,19 @@ from hashlib import sha256
 from typing import Any
 
 from vsphere_ai.lab.guest import supervised
-from vsphere_ai.lab.guest.machine import Machine
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.shell.result import ShellResult
 
-Find = Callable[[str], Machine | None]
+Find = Callable[[str], GuestMachine | None]
 _CALL = re.compile(r"sys\.modules\['[\w.]*\.(\w+)'\]\.(\w+)\(json\.loads\((.+)\)\)$", re.MULTILINE)
 _THERE = ("/usr/", "/bin/", "/shared")
 
 
-def main(machine: Machine, text: str, find: Find) -> Result:
+def main(machine: GuestMachine, text: str, find: Find) -> ShellResult:
     """Run the call at the end of a program, where it is one of those that ask before a start."""
     call = _CALL.search(text)
     if call is None:
-        return Result(1, "", "SyntaxError: invalid syntax\n")
+        return ShellResult(1, "", "SyntaxError: invalid syntax\n")
     spec = json.loads(ast.literal_eval(call[3]))
     match call[1], call[2]:
         case "probing", "look":
@@ -36,24 +36,24 @@ def main(machine: Machine, text: str, find: Find) -> Result:
             found = {address: _logged_in(machine, find(address)) for address in spec["to"]}
         case _:
             return supervised.answer(machine, call[2], spec, find)
-    return Result(0, json.dumps(found) + "\n")
+    return ShellResult(0, json.dumps(found) + "\n")
 
 
-def taken(machine: Machine) -> list[int]:
+def taken(machine: GuestMachine) -> list[int]:
     """Return the ports on which another program listens."""
     return [round(d.number("port", 29500)) for d in machine.defects.of("port-taken", vm=machine.name)]
 
 
-def has_program(machine: Machine, name: str) -> bool:
+def has_program(machine: GuestMachine, name: str) -> bool:
     """Return whether a program is there: any without a path, and those in the folders of a distribution."""
     return not _of(machine, "file-missing", name) and (not name.startswith("/") or name.startswith(_THERE))
 
 
-def _of(machine: Machine, kind: str, path: str) -> bool:
+def _of(machine: GuestMachine, kind: str, path: str) -> bool:
     return any(fnmatchcase(path, each.text("path", "*")) for each in machine.defects.of(kind, vm=machine.name))
 
 
-def _looked(machine: Machine, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _looked(machine: GuestMachine, spec: Mapping[str, Any]) -> dict[str, Any]:
     def scripts() -> Iterator[tuple[str, str]]:
         for path in spec["scripts"]:
             own = machine.name if _of(machine, "file-differs", path) else ""
@@ -65,7 +65,7 @@ def _looked(machine: Machine, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"scripts": dict(scripts()), "folders": gone, "programs": programs}
 
 
-def _reached(machine: Machine, peer: Machine | None, port: int) -> str:
+def _reached(machine: GuestMachine, peer: GuestMachine | None, port: int) -> str:
     """Return why a port of another guest cannot be reached; empty where it can."""
     if peer is None:
         return "no route to host"
@@ -78,7 +78,7 @@ def _reached(machine: Machine, peer: Machine | None, port: int) -> str:
     return "connection refused" if port in rejected else ""
 
 
-def _logged_in(machine: Machine, peer: Machine | None) -> str:
+def _logged_in(machine: GuestMachine, peer: GuestMachine | None) -> str:
     """Return why another guest does not let this one log in; empty where it does."""
     if why := _reached(machine, peer, 22):
         return f"ssh: {why}"

@@ -18,12 +18,12 @@ import paramiko
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.faults.engine import Faults
+from vsphere_ai.lab.faults.engine import FaultEngine
 from vsphere_ai.lab.guest.defects import Defects
-from vsphere_ai.lab.guest.machine import PVRDMA, SRIOV, Machine
-from vsphere_ai.lab.guest.shell import Shell
-from vsphere_ai.lab.shell.result import Result
-from vsphere_ai.lab.sshd import Transport, fingerprint_of, host_key, session_of
+from vsphere_ai.lab.guest.machine import PVRDMA, SRIOV, GuestMachine
+from vsphere_ai.lab.guest.shell import GuestShell
+from vsphere_ai.lab.shell.result import ShellResult
+from vsphere_ai.lab.sshd import SshTransport, fingerprint_of, host_key, session_of
 from vsphere_ai.lab.store import ManagedObject
 
 LOG = logging.getLogger(__name__)
@@ -34,12 +34,12 @@ MOST = 512
 LONGEST_INPUT = 16 << 20
 
 
-class Guest:
+class GuestServer:
     """The SSH side of one guest, and its connections."""
 
     methods = "publickey"
 
-    def __init__(self, machine: Machine, shell: Shell, authorized: str, faults: Faults) -> None:
+    def __init__(self, machine: GuestMachine, shell: GuestShell, authorized: str, faults: FaultEngine) -> None:
         self.machine, self.name, self.faults = machine, machine.name, faults
         self._shell, self._authorized = shell, authorized
 
@@ -51,7 +51,7 @@ class Guest:
         """Return whether it is the lab's own key."""
         return username == USER and key.get_base64() == self._authorized
 
-    def run(self, line: str, channel: paramiko.Channel) -> Result:
+    def run(self, line: str, channel: paramiko.Channel) -> ShellResult:
         """Run a line, whose input is read to its end where a command of it takes any."""
         given = bytearray()
         while self._shell.wants_input(line) and len(given) < LONGEST_INPUT:
@@ -73,7 +73,7 @@ class _Door:
     def __init__(self, mo: ManagedObject, reservation: socket.socket) -> None:
         self.mo, self.reservation = mo, reservation
         self.port: int = reservation.getsockname()[1]
-        self.guest: Guest | None = None
+        self.guest: GuestServer | None = None
         self.listener: socket.socket | None = None
         self.ended = threading.Event()
         self.transports: set[paramiko.Transport] = set()
@@ -82,7 +82,7 @@ class _Door:
 class GuestServers:
     """The SSH servers of a farm's guests, from `follow` to `close`. `changed` is called when there are more of them."""
 
-    def __init__(self, directory: Path, faults: Faults, changed: Callable[[], None]) -> None:
+    def __init__(self, directory: Path, faults: FaultEngine, changed: Callable[[], None]) -> None:
         self.defects, self.faults, self._changed = Defects(), faults, changed
         keys = directory / "host_keys"
         keys.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class GuestServers:
         with self._lock:
             return [f"[127.0.0.1]:{door.port} {key}" for door in self._doors.values()]
 
-    def find(self, text: str) -> Machine | None:
+    def find(self, text: str) -> GuestMachine | None:
         """Return the guest that is on and has a name or an address."""
         with self._lock:
             for door in self._doors.values():
@@ -158,8 +158,8 @@ class GuestServers:
 
     def _open(self, door: _Door) -> None:
         door.ended = threading.Event()
-        machine = Machine(self._farm, door.mo, self.defects)
-        door.guest = Guest(machine, Shell(machine, self.find, door.ended), self._authorized, self.faults)
+        machine = GuestMachine(self._farm, door.mo, self.defects)
+        door.guest = GuestServer(machine, GuestShell(machine, self.find, door.ended), self._authorized, self.faults)
         door.listener = socket.create_server(("127.0.0.1", door.port), backlog=32)
         door.listener.setblocking(False)
         self._selector.register(door.listener, selectors.EVENT_READ, door)
@@ -193,7 +193,7 @@ class GuestServers:
             return
         client.setblocking(True)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        transport = Transport(client)
+        transport = SshTransport(client)
         transport.set_log_channel(LOG.name)
         transport.add_server_key(self.key)
         door.transports.add(transport)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from vsphere_ai.lab.guest import dcgm, logs, nccl, network, perftest, programs, smi
-from vsphere_ai.lab.guest.machine import Machine
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.run import run_words
 
-Find = Callable[[str], Machine | None]
+Find = Callable[[str], GuestMachine | None]
 FLOOD = "x" * (1 << 16)
-_PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
+_PLAIN: Mapping[str, Callable[[GuestMachine, Sequence[str]], ShellResult]] = {
     "nvidia-smi": smi.main,
     "rdma": network.rdma,
     "ibv_devinfo": network.devinfo,
@@ -25,61 +25,61 @@ _PLAIN: Mapping[str, Callable[[Machine, Sequence[str]], Result]] = {
     "dcgmi": dcgm.main,
     "date": logs.date,
     "lscpu": logs.lscpu,
-    "hostname": lambda machine, _: Result(0, f"{machine.name}\n"),
-    "true": lambda *_: Result(),
-    "uname": lambda *_: Result(0, "5.15.0-91-generic\n"),
-    "id": lambda *_: Result(0, "uid=0(root) gid=0(root) groups=0(root)\n"),
-    "echo": lambda _, argv: Result(0, " ".join(argv) + "\n"),
-    "sleep": lambda *_: Result(),
-    "mkdir": lambda *_: Result(),
-    "chmod": lambda *_: Result(),
+    "hostname": lambda machine, _: ShellResult(0, f"{machine.name}\n"),
+    "true": lambda *_: ShellResult(),
+    "uname": lambda *_: ShellResult(0, "5.15.0-91-generic\n"),
+    "id": lambda *_: ShellResult(0, "uid=0(root) gid=0(root) groups=0(root)\n"),
+    "echo": lambda _, argv: ShellResult(0, " ".join(argv) + "\n"),
+    "sleep": lambda *_: ShellResult(),
+    "mkdir": lambda *_: ShellResult(),
+    "chmod": lambda *_: ShellResult(),
 }
 _QUIET = re.compile(r"\s*(?:[12]?>\s*/dev/null|2>&1|<\s*/dev/null)")
 _WRITES = re.compile(r"(?:cat\s*>>?|tee)\s+(\S+)")
 
 
-class Shell:
+class GuestShell:
     """The shell of one guest. `find` returns the guest that has an address or a name, of those that are on."""
 
-    def __init__(self, machine: Machine, find: Find, ended: threading.Event) -> None:
+    def __init__(self, machine: GuestMachine, find: Find, ended: threading.Event) -> None:
         self.machine, self.find, self.ended = machine, find, ended
 
     def wants_input(self, line: str) -> bool:
         """Return whether a line reads its standard input."""
         return _WRITES.search(line) is not None or line.endswith("python3 -")
 
-    def run(self, line: str, given: str = "") -> Result:
+    def run(self, line: str, given: str = "") -> ShellResult:
         """Run a line and return what it brings; one with a defect that hangs returns when the guest is switched off."""
         for each in self.machine.defects.of("hang", vm=self.machine.name):
             if each.text("command") in line:
                 self.ended.wait()
-                return Result(255)
+                return ShellResult(255)
         for each in self.machine.defects.of("flood", vm=self.machine.name):
             if each.text("command") in line:
-                return Result(0, FLOOD * 512)
+                return ShellResult(0, FLOOD * 512)
         return self._line(line, given)
 
-    def _line(self, line: str, given: str) -> Result:
+    def _line(self, line: str, given: str) -> ShellResult:
         quiet = _QUIET.sub("", line)
         if "/sys/class/infiniband" in quiet and "readlink" in quiet:
-            return Result(0, network.pci_paths(self.machine))
+            return ShellResult(0, network.pci_paths(self.machine))
         if "/sys/class" in quiet:
-            return Result(0, network.sysfs(self.machine, quiet))
+            return ShellResult(0, network.sysfs(self.machine, quiet))
         written = _WRITES.fullmatch(quiet.strip())
         if written:
             self.machine.files[shlex.split(written[1])[0]] = given
-            return Result()
+            return ShellResult()
         try:
             return run_words(quiet, lambda argv: self._command(argv, given))
         except ValueError as error:
-            return Result(2, "", f"sh: syntax error: {error}\n")
+            return ShellResult(2, "", f"sh: syntax error: {error}\n")
 
-    def _command(self, argv: list[str], given: str) -> Result:
+    def _command(self, argv: list[str], given: str) -> ShellResult:
         words = list(argv)
         while words and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0], re.DOTALL):
             words.pop(0)
         if not words:
-            return Result()
+            return ShellResult()
         name, rest = words[0].rpartition("/")[2], words[1:]
         match name:
             case "timeout":
@@ -88,10 +88,10 @@ class Shell:
                 return self._command(_after_options(rest, ("-u",)), given)
             case "sh" | "bash" if rest:
                 at = next((n for n, word in enumerate(rest) if re.fullmatch(r"-[a-z]*c", word)), None)
-                return self._line(rest[at + 1], given) if at is not None else Result(127, "", "sh: no such file\n")
+                return self._line(rest[at + 1], given) if at is not None else ShellResult(127, "", "sh: no such file\n")
             case "tee" if rest:
                 self.machine.files[rest[-1]] = given
-                return Result(0, given)
+                return ShellResult(0, given)
             case "cat":
                 return self._cat(rest)
             case "python3" if rest[:1] == ["-"]:
@@ -104,14 +104,14 @@ class Shell:
                 return perftest.main(self.machine, rest, self.find)
         if name.removesuffix("_mpi").endswith("_perf"):
             ranks = int(dict(pairwise(rest)).get("-g", "1"))
-            return nccl.perf(nccl.Run([(self.machine, ranks)], [words[0], *_without(rest, "-g")]))
+            return nccl.perf(nccl.LabNcclRun([(self.machine, ranks)], [words[0], *_without(rest, "-g")]))
         here = {"ping": self._ping, "ss": self._listening, "test": self._test}.get(name)
         if here is not None:
             return here(rest)
         known = _PLAIN.get(name)
-        return known(self.machine, rest) if known else Result(127, "", f"bash: {words[0]}: command not found\n")
+        return known(self.machine, rest) if known else ShellResult(127, "", f"bash: {words[0]}: command not found\n")
 
-    def _cat(self, paths: Sequence[str]) -> Result:
+    def _cat(self, paths: Sequence[str]) -> ShellResult:
         out, missing = "", ""
         for path in paths:
             if path == "/proc/uptime":
@@ -122,20 +122,20 @@ class Shell:
                 out += self.machine.files[path]
             else:
                 missing += f"cat: {path}: No such file or directory\n"
-        return Result(1 if missing else 0, out, missing)
+        return ShellResult(1 if missing else 0, out, missing)
 
-    def _python(self, python: str, argv: Sequence[str]) -> Result:
+    def _python(self, python: str, argv: Sequence[str]) -> ShellResult:
         """Answer a program that asks for the versions of packages, which it names in quotes."""
         if not programs.has_program(self.machine, python):
-            return Result(127, "", f"bash: {python}: No such file or directory\n")
+            return ShellResult(127, "", f"bash: {python}: No such file or directory\n")
         names = re.findall(r"'([a-z0-9-]+)'", " ".join(argv))
         found = ((name, logs.package(self.machine, name)) for name in dict.fromkeys(names))
-        return Result(0, "".join(f"{name} {version}\n" for name, version in found if version))
+        return ShellResult(0, "".join(f"{name} {version}\n" for name, version in found if version))
 
-    def _test(self, argv: Sequence[str]) -> Result:
-        return Result(0 if argv and (argv[-1] in self.machine.files or argv[-1].startswith("/shared")) else 1)
+    def _test(self, argv: Sequence[str]) -> ShellResult:
+        return ShellResult(0 if argv and (argv[-1] in self.machine.files or argv[-1].startswith("/shared")) else 1)
 
-    def _ping(self, argv: Sequence[str]) -> Result:
+    def _ping(self, argv: Sequence[str]) -> ShellResult:
         """Answer `ping -M do -s BYTES ADDRESS`: a packet passes that fits into the MTU of both ends and the switch."""
         target = argv[-1] if argv else ""
         options = dict(pairwise(argv))
@@ -145,20 +145,20 @@ class Shell:
             d.text("other", "*") in ("*", peer.name)
             for d in self.machine.defects.of("unreachable", vm=self.machine.name)
         ):
-            return Result(1, "", "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
+            return ShellResult(1, "", "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
         own = [n for n in self.machine.nics if options.get("-I", n.name) in (n.name, *(a for a, _ in n.addresses))]
         theirs = [n for n in peer.nics if any(a == target for a, _ in n.addresses)] or peer.nics[:1]
         if own and size > max(n.mtu for n in own):
-            return Result(1, "", f"ping: local error: message too long, mtu={max(n.mtu for n in own)}\n")
+            return ShellResult(1, "", f"ping: local error: message too long, mtu={max(n.mtu for n in own)}\n")
         limits = [d.number("mtu", 1500) for m in (self.machine, peer) for d in m.defects.of("path-mtu", vm=m.name)]
         if (theirs and size > theirs[0].mtu) or any(size > limit for limit in limits):
-            return Result(1, "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
-        return Result(0, "1 packets transmitted, 1 received, 0% packet loss, time 0ms\n")
+            return ShellResult(1, "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n")
+        return ShellResult(0, "1 packets transmitted, 1 received, 0% packet loss, time 0ms\n")
 
-    def _listening(self, _argv: Sequence[str]) -> Result:
+    def _listening(self, _argv: Sequence[str]) -> ShellResult:
         """Answer `ss -Hltn`: sshd, and what a defect has put there."""
         ports = [22, *programs.taken(self.machine)]
-        return Result(0, "".join(f"LISTEN 0      128          0.0.0.0:{port}      0.0.0.0:*\n" for port in ports))
+        return ShellResult(0, "".join(f"LISTEN 0      128          0.0.0.0:{port}      0.0.0.0:*\n" for port in ports))
 
 
 def _after_options(argv: Sequence[str], taking: Sequence[str]) -> list[str]:

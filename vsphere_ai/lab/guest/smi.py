@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from vsphere_ai.lab.guest import load
-from vsphere_ai.lab.guest.machine import GuestGpu, Machine
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestGpu, GuestMachine
+from vsphere_ai.lab.shell.result import ShellResult
 
 NA = "[N/A]"
 CUDA = {"470": "11.4", "510": "11.6", "525": "12.0", "535": "12.2", "550": "12.4", "560": "12.6", "570": "12.8"}
@@ -17,7 +17,7 @@ BUSY_PID = 4559
 THROTTLES = {"power": 0x4, "hardware": 0x8, "thermal": 0x40, "power-brake": 0x80, "software-thermal": 0x20}
 """Bits of the throttle reasons, as NVML defines them (nvml.h, nvmlClocksThrottleReason*)."""
 
-Field = Callable[[Machine, GuestGpu], object]
+Field = Callable[[GuestMachine, GuestGpu], object]
 SHARED: Mapping[str, Field] = {
     "index": lambda m, g: g.index,
     "uuid": lambda m, g: g.uuid,
@@ -55,40 +55,44 @@ WHOLE: Mapping[str, Field] = {
 }
 
 
-def throttle(machine: Machine, gpu: GuestGpu) -> int:
+def throttle(machine: GuestMachine, gpu: GuestGpu) -> int:
     """Return the throttle reasons of the physical GPU; bit 0 is that it is idle."""
     found = (d.text("reason", "thermal") for d in machine.defects.of("gpu-throttled", **machine.at(gpu)))
     return sum(THROTTLES.get(reason, 0x40) for reason in found) or 1
 
 
-def ecc(machine: Machine, gpu: GuestGpu) -> int:
+def ecc(machine: GuestMachine, gpu: GuestGpu) -> int:
     """Return how many uncorrected ECC errors the physical GPU has had."""
     return round(sum(d.number("count", 3) for d in machine.defects.of("ecc", **machine.at(gpu))))
 
 
-def main(machine: Machine, argv: Sequence[str]) -> Result:
+def main(machine: GuestMachine, argv: Sequence[str]) -> ShellResult:
     """Answer one call."""
     if not machine.driver or not machine.gpus:
         if not machine.driver:
             text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-            return Result(9, text + "Make sure that the latest NVIDIA driver is installed and running.\n\n")
-        return Result(6, "No devices were found\n")
+            return ShellResult(9, text + "Make sure that the latest NVIDIA driver is installed and running.\n\n")
+        return ShellResult(6, "No devices were found\n")
     options = dict(part.partition("=")[::2] for part in argv)
     if "-L" in options or "--list-gpus" in options:
         lines = (f"GPU {g.index}: {g.name} (UUID: {g.uuid})" for g in machine.gpus)
-        return Result(0, "".join(f"{line}\n" for line in lines))
+        return ShellResult(0, "".join(f"{line}\n" for line in lines))
     if argv[:2] == ["topo", "-m"]:
-        return Result(0, topology(machine))
+        return ShellResult(0, topology(machine))
     if argv[:2] == ["-q", "-x"]:
-        return Result(0, xml(machine))
+        return ShellResult(0, xml(machine))
     for name in ("--query-gpu", "--query-compute-apps"):
         if name in options:
             flags = options.get("--format", "").split(",")
             return _csv(machine, name, options[name].split(","), flags)
-    return Result(0, table(machine)) if not argv else Result(2, f"Invalid combination of input arguments: {argv[0]}\n")
+    return (
+        ShellResult(0, table(machine))
+        if not argv
+        else ShellResult(2, f"Invalid combination of input arguments: {argv[0]}\n")
+    )
 
 
-def xml(machine: Machine) -> str:
+def xml(machine: GuestMachine) -> str:
     """Return the part of `nvidia-smi -q -x` about PCIe; of a vGPU it shows N/A."""
     parts = []
     for gpu in machine.gpus:
@@ -101,26 +105,26 @@ def xml(machine: Machine) -> str:
     return "<nvidia_smi_log>\n" + "\n".join(parts) + "\n</nvidia_smi_log>\n"
 
 
-def _csv(machine: Machine, what: str, fields: Sequence[str], flags: Sequence[str]) -> Result:
+def _csv(machine: GuestMachine, what: str, fields: Sequence[str], flags: Sequence[str]) -> ShellResult:
     if "csv" not in flags:
-        return Result(2, '"--format=" switch is missing.\n\n')
+        return ShellResult(2, '"--format=" switch is missing.\n\n')
     rows = _processes(machine, fields) if what == "--query-compute-apps" else []
     if what == "--query-gpu":
         for field in fields:
             if field not in SHARED and field not in WHOLE:
-                return Result(2, f'Field "{field}" is not a valid field to query.\n\n')
+                return ShellResult(2, f'Field "{field}" is not a valid field to query.\n\n')
         rows = [[_value(machine, gpu, field) for field in fields] for gpu in machine.gpus]
     header = [] if "noheader" in flags else [list(fields)]
-    return Result(0, "".join(f"{', '.join(row)}\n" for row in (*header, *rows)))
+    return ShellResult(0, "".join(f"{', '.join(row)}\n" for row in (*header, *rows)))
 
 
-def _value(machine: Machine, gpu: GuestGpu, field: str) -> str:
+def _value(machine: GuestMachine, gpu: GuestGpu, field: str) -> str:
     if field in SHARED:
         return str(SHARED[field](machine, gpu))
     return NA if gpu.is_vgpu else str(WHOLE[field](machine, gpu))
 
 
-def _processes(machine: Machine, fields: Sequence[str]) -> list[list[str]]:
+def _processes(machine: GuestMachine, fields: Sequence[str]) -> list[list[str]]:
     busy = machine.defects.first("gpu-busy", vm=machine.name)
     found = [(BUSY_PID, gpu) for gpu in machine.gpus if busy] + list(zip(machine.pids, machine.gpus, strict=False))
     name = {"process_name": "python3"}
@@ -128,7 +132,7 @@ def _processes(machine: Machine, fields: Sequence[str]) -> list[list[str]]:
     return [[values.get(field, NA) for field in fields] for values in own]
 
 
-def topology(machine: Machine) -> str:
+def topology(machine: GuestMachine) -> str:
     """Return the matrix of `nvidia-smi topo -m`."""
     gpus, nics = machine.gpus, [n for n in machine.nics if n.rdma]
     names = [*(f"GPU{g.index}" for g in gpus), *(f"NIC{n}" for n in range(len(nics)))]
@@ -140,7 +144,7 @@ def topology(machine: Machine) -> str:
     return "\n".join([*lines, "", "NIC Legend:", "", *legend]) + "\n"
 
 
-def table(machine: Machine) -> str:
+def table(machine: GuestMachine) -> str:
     """Return what a call without arguments prints, as in the captures; without the list of processes."""
     driver = machine.driver
     cuda = CUDA.get(driver.partition(".")[0], "13.0")

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vsphere_ai.lab.guest import burn, megatron
-from vsphere_ai.lab.guest.machine import Machine
-from vsphere_ai.lab.guest.process import Peers, Process
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.guest.process import GuestProcess, Peers
+from vsphere_ai.lab.shell.result import ShellResult
 
-Find = Callable[[str], Machine | None]
-PROGRAMS: Mapping[str, Callable[[Peers, Machine, Sequence[str], Mapping[str, str]], Process]] = {
+Find = Callable[[str], GuestMachine | None]
+PROGRAMS: Mapping[str, Callable[[Peers, GuestMachine, Sequence[str], Mapping[str, str]], GuestProcess]] = {
     "pretrain_gpt.py": megatron.process,
     "burn.py": burn.process,
 }
@@ -32,12 +32,12 @@ class Supervised:
 
     run: str
     size: int
-    orders: dict[int, tuple[Machine, Mapping[str, Any]]] = field(default_factory=dict)
-    processes: dict[tuple[int, str], Process] = field(default_factory=dict)
+    orders: dict[int, tuple[GuestMachine, Mapping[str, Any]]] = field(default_factory=dict)
+    processes: dict[tuple[int, str], GuestProcess] = field(default_factory=dict)
     began: float | None = None
     stopped: float | None = None
 
-    def join(self, machine: Machine, spec: Mapping[str, Any]) -> None:
+    def join(self, machine: GuestMachine, spec: Mapping[str, Any]) -> None:
         """Add a node; the run begins with the last one."""
         self.orders[spec["node"]] = (machine, spec)
         if len(self.orders) < self.size:
@@ -69,14 +69,14 @@ class Supervised:
             return "stopped" if self.stopped else ""
         return "failed" if any(p.code for p in self.processes.values()) else "done"
 
-    def pids(self, machine: Machine) -> list[int]:
+    def pids(self, machine: GuestMachine) -> list[int]:
         """Return the processes of a node that are there; after the end, those that a defect keeps."""
         count = len(dict(self.codes(self.number(machine))))
         if self.outcome():
             count = int(_is_left(machine))
         return [FIRST_PID + n for n in range(count)]
 
-    def number(self, machine: Machine) -> int:
+    def number(self, machine: GuestMachine) -> int:
         """Return the number of a node."""
         return next((n for n, (own, _) in self.orders.items() if own is machine), 0)
 
@@ -94,7 +94,7 @@ class Supervised:
                 yield name, each.code if ended else -15 if outcome else None
 
 
-def _is_left(machine: Machine) -> bool:
+def _is_left(machine: GuestMachine) -> bool:
     return machine.defects.first("process-left", vm=machine.name) is not None
 
 
@@ -104,42 +104,42 @@ def _known(argv: Sequence[str]) -> tuple[str, int] | None:
     return next(found, None)
 
 
-def _process(peers: Peers, machine: Machine, order: Mapping[str, Any]) -> Process:
+def _process(peers: Peers, machine: GuestMachine, order: Mapping[str, Any]) -> GuestProcess:
     argv = [str(word) for word in order["argv"]]
     name, at = _known(argv) or ("", 0)
     return PROGRAMS[name](peers, machine, argv[at:], order["env"])
 
 
-def answer(machine: Machine, function: str, spec: Mapping[str, Any], find: Find) -> Result:
+def answer(machine: GuestMachine, function: str, spec: Mapping[str, Any], find: Find) -> ShellResult:
     """Answer a function of a supervisor, or of what asks about a run; other programs than those known are not run."""
     if function == "start" and all(_known(each["argv"]) for each in spec["processes"]):
         return _started(machine, spec, find)
     if function == "prepare":
         machine.files.update({f"{spec['folder']}/{each['name']}": each["text"] for each in spec["files"]})
-        return Result()
+        return ShellResult()
     if function in ("end", "clear"):
-        return Result(0, json.dumps({"left": [FIRST_PID] if _is_left(machine) else []}) + "\n")
+        return ShellResult(0, json.dumps({"left": [FIRST_PID] if _is_left(machine) else []}) + "\n")
     answers = {"status": _status, "logs": _logs, "stop": _stop}
     if function not in answers or spec["run"] not in machine.runs:
-        return Result(1, "", "the guests of the lab run no processes of a job\n")
-    return Result(0, json.dumps(answers[function](machine, spec)) + "\n")
+        return ShellResult(1, "", "the guests of the lab run no processes of a job\n")
+    return ShellResult(0, json.dumps(answers[function](machine, spec)) + "\n")
 
 
-def _started(machine: Machine, spec: Mapping[str, Any], find: Find) -> Result:
+def _started(machine: GuestMachine, spec: Mapping[str, Any], find: Find) -> ShellResult:
     head = machine if spec["node"] == 0 else find(spec["head"][0])
     if head is None:
-        return Result(1, "", f"{spec['head'][0]} cannot be reached\n")
+        return ShellResult(1, "", f"{spec['head'][0]} cannot be reached\n")
     for each in machine.defects.of("port-taken", vm=machine.name):
         if spec["node"] == 0 and round(each.number("port", 29500)) == spec["head"][1]:
             text = f"port {spec['head'][1]} of {spec['head'][0]} cannot be used: Address already in use\n"
-            return Result(1, "", text)
+            return ShellResult(1, "", text)
     run = head.runs.setdefault(spec["run"], Supervised(spec["run"], spec["nodes"]))
     machine.runs[spec["run"]] = run
     run.join(machine, spec)
-    return Result(0, json.dumps({"folder": spec["folder"]}) + "\n")
+    return ShellResult(0, json.dumps({"folder": spec["folder"]}) + "\n")
 
 
-def _status(machine: Machine, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _status(machine: GuestMachine, spec: Mapping[str, Any]) -> dict[str, Any]:
     run = machine.runs[spec["run"]]
     outcome, processes = run.outcome(), dict(run.codes(run.number(machine)))
     stuck = run.pids(machine) if outcome else []
@@ -156,7 +156,7 @@ def _status(machine: Machine, spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _logs(machine: Machine, spec: Mapping[str, Any]) -> dict[str, str]:
+def _logs(machine: GuestMachine, spec: Mapping[str, Any]) -> dict[str, str]:
     run = machine.runs[spec["run"]]
     own, number, now = run.processes.items(), run.number(machine), run.elapsed()
     texts = {name: each.log(now) for (node, name), each in own if node == number}
@@ -164,7 +164,7 @@ def _logs(machine: Machine, spec: Mapping[str, Any]) -> dict[str, str]:
     return {f"{name}.log": text[-most:] for name, text in texts.items()}
 
 
-def _stop(machine: Machine, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _stop(machine: GuestMachine, spec: Mapping[str, Any]) -> dict[str, Any]:
     run = machine.runs[spec["run"]]
     if not run.outcome():
         run.stopped = time.monotonic()

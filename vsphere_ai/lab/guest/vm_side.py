@@ -10,7 +10,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.guest.defects import Defect, Defects
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.store import ManagedObject
 
 SRIOV = vim.vm.device.VirtualSriovEthernetCard
@@ -30,7 +30,7 @@ def show(farm: Farm, defects: Defects) -> None:
                 defects.changed += _CHANGES[each.kind](farm, vm, each)
 
 
-def _set_ats(host: Host, value: bool) -> None:
+def _set_ats(host: LabHost, value: bool) -> None:
     host.ats_support_running = value
 
 

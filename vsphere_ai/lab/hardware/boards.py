@@ -13,7 +13,7 @@ import yaml
 
 
 @dataclass(frozen=True)
-class Product:
+class BoardNames:
     """The names of one PCI device: in nvidia-smi and in pci.ids (shown without a driver)."""
 
     name: str
@@ -21,33 +21,33 @@ class Product:
     memory_mib: int = 0
 
 
-PRODUCTS: Mapping[int, Product] = {
-    0x20B0: Product("NVIDIA A100-SXM4-40GB", "GA100 [A100 SXM4 40GB]", 40960),
-    0x20B1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
-    0x20F1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
-    0x20B2: Product("NVIDIA A100-SXM4-80GB", "GA100 [A100 SXM4 80GB]", 81920),
-    0x20B5: Product("NVIDIA A100 80GB PCIe", "GA100 [A100 PCIe 80GB]", 81920),
-    0x20B7: Product("NVIDIA A30", "GA100GL [A30 PCIe]", 24576),
-    0x2330: Product("NVIDIA H100 80GB HBM3", "GH100 [H100 SXM5 80GB]", 81559),
-    0x2331: Product("NVIDIA H100 PCIe", "GH100 [H100 PCIe]", 81559),
-    0x2321: Product("NVIDIA H100 NVL", "GH100 [H100L 94GB]", 95830),
-    0x2335: Product("NVIDIA H200", "GH100 [H200 SXM 141GB]", 143771),
-    0x233B: Product("NVIDIA H200 NVL", "GH100 [H200 NVL]", 143771),
-    0x2BB5: Product(
+PRODUCTS: Mapping[int, BoardNames] = {
+    0x20B0: BoardNames("NVIDIA A100-SXM4-40GB", "GA100 [A100 SXM4 40GB]", 40960),
+    0x20B1: BoardNames("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
+    0x20F1: BoardNames("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
+    0x20B2: BoardNames("NVIDIA A100-SXM4-80GB", "GA100 [A100 SXM4 80GB]", 81920),
+    0x20B5: BoardNames("NVIDIA A100 80GB PCIe", "GA100 [A100 PCIe 80GB]", 81920),
+    0x20B7: BoardNames("NVIDIA A30", "GA100GL [A30 PCIe]", 24576),
+    0x2330: BoardNames("NVIDIA H100 80GB HBM3", "GH100 [H100 SXM5 80GB]", 81559),
+    0x2331: BoardNames("NVIDIA H100 PCIe", "GH100 [H100 PCIe]", 81559),
+    0x2321: BoardNames("NVIDIA H100 NVL", "GH100 [H100L 94GB]", 95830),
+    0x2335: BoardNames("NVIDIA H200", "GH100 [H200 SXM 141GB]", 143771),
+    0x233B: BoardNames("NVIDIA H200 NVL", "GH100 [H200 NVL]", 143771),
+    0x2BB5: BoardNames(
         "NVIDIA RTX PRO 6000 Blackwell Server Edition",
         "GB202GL [RTX PRO 6000 Blackwell Server Edition]",
         97887,
     ),
-    0x2235: Product("NVIDIA A40", "GA102GL [A40]", 46068),
-    0x26B5: Product("NVIDIA L40", "AD102GL [L40]", 46068),
-    0x26B9: Product("NVIDIA L40S", "AD102GL [L40S]", 46068),
-    0x2236: Product("NVIDIA A10", "GA102GL [A10]", 23028),
-    0x27B8: Product("NVIDIA L4", "AD104GL [L4]", 23034),
-    0x1EB8: Product("Tesla T4", "TU104GL [Tesla T4]", 15360),
-    0x1DB1: Product("Tesla V100-SXM2-16GB", "GV100GL [Tesla V100 SXM2 16GB]", 16384),
-    0x1DB4: Product("Tesla V100-PCIE-16GB", "GV100GL [Tesla V100 PCIe 16GB]", 16384),
-    0x1DB5: Product("Tesla V100-SXM2-32GB", "GV100GL [Tesla V100 SXM2 32GB]", 32768),
-    0x1DB6: Product("Tesla V100-PCIE-32GB", "GV100GL [Tesla V100 PCIe 32GB]", 32768),
+    0x2235: BoardNames("NVIDIA A40", "GA102GL [A40]", 46068),
+    0x26B5: BoardNames("NVIDIA L40", "AD102GL [L40]", 46068),
+    0x26B9: BoardNames("NVIDIA L40S", "AD102GL [L40S]", 46068),
+    0x2236: BoardNames("NVIDIA A10", "GA102GL [A10]", 23028),
+    0x27B8: BoardNames("NVIDIA L4", "AD104GL [L4]", 23034),
+    0x1EB8: BoardNames("Tesla T4", "TU104GL [Tesla T4]", 15360),
+    0x1DB1: BoardNames("Tesla V100-SXM2-16GB", "GV100GL [Tesla V100 SXM2 16GB]", 16384),
+    0x1DB4: BoardNames("Tesla V100-PCIE-16GB", "GV100GL [Tesla V100 PCIe 16GB]", 16384),
+    0x1DB5: BoardNames("Tesla V100-SXM2-32GB", "GV100GL [Tesla V100 SXM2 32GB]", 32768),
+    0x1DB6: BoardNames("Tesla V100-PCIE-32GB", "GV100GL [Tesla V100 PCIe 32GB]", 32768),
 }
 
 _REV1, _REV2, _OTHER = 7, 9, 10
@@ -55,7 +55,7 @@ _REV1, _REV2, _OTHER = 7, 9, 10
 
 
 @dataclass(frozen=True)
-class Profile:
+class SimulatedProfile:
     """A GPU instance profile; sizes and starts are in memory slices, engine counts as `-lgip` prints them."""
 
     name: str
@@ -92,7 +92,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Board:
+class SimulatedBoard:
     """A kind of GPU: geometry, profiles in listing order (none without MIG), and how MIG mode behaves on ESXi."""
 
     key: str
@@ -100,7 +100,7 @@ class Board:
     memory_gb: int
     memory_slices: int
     compute_slices: int
-    profiles: tuple[Profile, ...]
+    profiles: tuple[SimulatedProfile, ...]
     device_ids: tuple[int, ...]
     mig_needs_reboot: bool
     mig_mode_persists: bool
@@ -136,11 +136,11 @@ class Board:
         """The size of the smallest profile, in memory slices."""
         return min((p.size for p in self.profiles), default=1)
 
-    def is_double(self, profile: Profile) -> bool:
+    def is_double(self, profile: SimulatedProfile) -> bool:
         """Return whether this is a one-slice profile with the memory of two."""
         return profile.compute_slices == 1 and profile.size > self.unit
 
-    def nvml_order(self, profile: Profile) -> tuple[int, int]:
+    def nvml_order(self, profile: SimulatedProfile) -> tuple[int, int]:
         """Return the position in NVML's list of profile kinds, by which `-lgi` sorts."""
         if self.is_double(profile):
             return _REV2, profile.compute_slices
@@ -148,7 +148,7 @@ class Board:
             return 0, profile.compute_slices
         return (_REV1, profile.compute_slices) if profile.name.endswith("+me") else (_OTHER, profile.id)
 
-    def default_starts(self, profile: Profile) -> tuple[int, ...]:
+    def default_starts(self, profile: SimulatedProfile) -> tuple[int, ...]:
         """Return the order in which the driver tries placements when none is asked for (measured, undocumented)."""
         if self.compute_slices != 7:
             return profile.starts
@@ -156,14 +156,14 @@ class Board:
             return (6, 4, 5, 0, 1, 2, 3)
         return {2: (4, 0, 2, 6), 4: (4, 0), 8: (0,)}[profile.size]
 
-    def gi_id(self, profile: Profile, start: int, *, swapped: bool = False) -> int:
+    def gi_id(self, profile: SimulatedProfile, start: int, *, swapped: bool = False) -> int:
         """Return the GPU instance id at `start`: a binary tree over the memory, on some boards half-swapped."""
         if swapped and profile.size < self.memory_slices:
             start = (start + self.memory_slices // 2) % self.memory_slices
         return self.memory_slices // profile.size - 1 + start // profile.size
 
 
-def board(key: str) -> Board:
+def board(key: str) -> SimulatedBoard:
     """Return the board with this key, e.g. ``a100-40gb``; KeyError names the known ones."""
     try:
         return _boards()[key]
@@ -177,7 +177,7 @@ def board_keys() -> tuple[str, ...]:
 
 
 @cache
-def _boards() -> dict[str, Board]:
+def _boards() -> dict[str, SimulatedBoard]:
     types = _table("vgpu_types.yaml")["types"]
     rows = (row for row in _table("boards.yaml")["boards"] if any(p["device_ids"] for p in row["products"]))
     return {row["key"]: _board(row, types) for row in rows}
@@ -188,10 +188,10 @@ def _table(name: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe loaders
 
 
-def _board(row: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> Board:
+def _board(row: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> SimulatedBoard:
     devices = [(number, product) for product in row["products"] for number in product["device_ids"]]
     first = {number: product for number, product in reversed(devices) if product.get("vgpu_names")}
-    return Board(
+    return SimulatedBoard(
         key=row["key"],
         architecture=row["architecture"],
         memory_gb=row["memory_gb"],
@@ -213,10 +213,10 @@ def _power_of_two(most: int) -> int:
     return 1 << max(most.bit_length() - 1, 0)
 
 
-def _profile(row: Mapping[str, Any], of: Mapping[str, Any]) -> Profile:
+def _profile(row: Mapping[str, Any], of: Mapping[str, Any]) -> SimulatedProfile:
     memory = row.get("memory_gib")
     share: float = of["memory_gb"] * row["memory_slices"] / of["memory_slices"]
-    return Profile(
+    return SimulatedProfile(
         name=row["name"],
         id=row["id"],
         compute_slices=row["compute_slices"],

@@ -22,7 +22,7 @@ RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 ETHERNET_OVERHEAD = 58  # IP and UDP headers, the InfiniBand transport headers and checks of RoCE v2
 
 
-class Machine(Protocol):
+class DriverHost(Protocol):
     """What drivers need of a host (see `hardware.host.Host`)."""
 
     pnics: list[Pnic]
@@ -32,7 +32,7 @@ class Machine(Protocol):
     def notify(self, what: str) -> None: ...  # noqa: D102
 
 
-def load(host: Machine) -> None:
+def load(host: DriverHost) -> None:
     """Load the drivers of the NICs with the options that are configured, as a boot does."""
     for nic in host.pnics:
         for name in (nic.driver, nic.rdma.driver if nic.rdma else nic.driver):
@@ -47,7 +47,7 @@ def load(host: Machine) -> None:
         nic.vfs = nic.vfs_at_boot
 
 
-def set_options(host: Machine, name: str, options: str) -> bool:
+def set_options(host: DriverHost, name: str, options: str) -> bool:
     """Replace the option string of a module for its next load; return whether it changed, KeyError if unknown."""
     with host.changing():
         module = host.kernel_modules[name]
@@ -58,7 +58,7 @@ def set_options(host: Machine, name: str, options: str) -> bool:
         return changed
 
 
-def pfc_mask(host: Machine, nic: Pnic) -> int:
+def pfc_mask(host: DriverHost, nic: Pnic) -> int:
     """Return the priorities with flow control in force on a NIC, as a bit mask; none where both ways differ."""
     module = host.kernel_modules.get(nic.driver)
     running = dict(word.partition("=")[::2] for word in module.running.split()) if module else {}
@@ -69,12 +69,12 @@ def pfc_mask(host: Machine, nic: Pnic) -> int:
     return sent & 0xFF if sent == received else 0
 
 
-def pause_of(host: Machine, nic: Pnic) -> tuple[bool, bool]:
+def pause_of(host: DriverHost, nic: Pnic) -> tuple[bool, bool]:
     """Return whether global pause works (received, sent); flow control per priority switches it off."""
     return (False, False) if pfc_mask(host, nic) else (nic.pause_rx, nic.pause_tx)
 
 
-def set_pause(host: Machine, nic: Pnic, rx: bool | None, tx: bool | None) -> bool:
+def set_pause(host: DriverHost, nic: Pnic, rx: bool | None, tx: bool | None) -> bool:
     """Set global pause until the next boot; return whether that changed anything."""
     with host.changing():
         before = (nic.pause_rx, nic.pause_tx)
@@ -86,7 +86,7 @@ def set_pause(host: Machine, nic: Pnic, rx: bool | None, tx: bool | None) -> boo
         return changed
 
 
-def set_rings(host: Machine, nic: Pnic, rx: int | None, tx: int | None) -> bool:
+def set_rings(host: DriverHost, nic: Pnic, rx: int | None, tx: int | None) -> bool:
     """Set the rings until the next boot; return whether that changed anything, ValueError for what cannot be."""
     with host.changing():
         wanted = (nic.rings[0] if rx is None else rx, nic.rings[1] if tx is None else tx)
@@ -99,7 +99,7 @@ def set_rings(host: Machine, nic: Pnic, rx: int | None, tx: int | None) -> bool:
         return changed
 
 
-def set_coalesce(host: Machine, nic: Pnic, wanted: dict[str, int]) -> bool:
+def set_coalesce(host: DriverHost, nic: Pnic, wanted: dict[str, int]) -> bool:
     """Set interrupt coalescing until the next boot; return whether that changed anything, ValueError without any."""
     with host.changing():
         if nic.coalesce is None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.hardware.parts import PciDevice, Pnic
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.hardware.parts import LabPciDevice, Pnic
 
 DRIVER_OF_VFS = "pciPassthru"
 """VMkernel module that holds a virtual function for VMs."""
 
 
-def nic_at(host: Host, pci: str) -> Pnic | None:
+def nic_at(host: LabHost, pci: str) -> Pnic | None:
     """Return the NIC at a PCI address."""
     return next((n for n in host.pnics if n.pci == pci), None)
 
 
-def set_functions(host: Host, nic: Pnic, count: int) -> bool:
+def set_functions(host: LabHost, nic: Pnic, count: int) -> bool:
     """Configure how many virtual functions the next boot makes; return whether that changed anything."""
     with host.changing():
         changed = nic.vfs_configured != count
@@ -26,7 +26,7 @@ def set_functions(host: Host, nic: Pnic, count: int) -> bool:
         return changed
 
 
-def set_passthrough(host: Host, pci: str, enabled: bool, *, at_once: bool) -> bool:
+def set_passthrough(host: LabHost, pci: str, enabled: bool, *, at_once: bool) -> bool:
     """Configure whether a GPU or NIC is given to VMs whole; return whether that changed anything.
 
     With `at_once` the device is bound to its new driver now, else at the next boot.
@@ -45,14 +45,14 @@ def set_passthrough(host: Host, pci: str, enabled: bool, *, at_once: bool) -> bo
         return changed
 
 
-def virtual(nic: Pnic) -> Iterator[PciDevice]:
+def virtual(nic: Pnic) -> Iterator[LabPciDevice]:
     """Yield the virtual functions of a NIC, behind its physical functions on the same bus."""
     segment, bus, rest = nic.pci.split(":")
     slot, _, function = rest.partition(".")
     first = int(slot, 16) * 8 + int(function) * nic.sriov_max + 2
     for number in range(nic.vfs):
         at, sub = divmod(first + number, 8)
-        yield PciDevice(
+        yield LabPciDevice(
             f"{segment}:{bus}:{at:02x}.{sub}", nic.vendor_id, nic.device_id + 1, nic.vendor_id, 0, 0x0200,
             "Ethernet controller", nic.vendor_name, f"{nic.description} Virtual Function",
             f"PF_0.{int(bus, 16)}.{function}_VF_{number}", module=DRIVER_OF_VFS, numa_node=nic.numa_node,

@@ -9,7 +9,7 @@ from enum import Enum, IntEnum
 from functools import cached_property
 from typing import Literal
 
-from vsphere_ai.lab.hardware.boards import PRODUCTS, Board, Product, Profile, board
+from vsphere_ai.lab.hardware.boards import PRODUCTS, BoardNames, SimulatedBoard, SimulatedProfile, board
 
 GraphicsType = Literal["basic", "shared", "direct", "sharedDirect"]
 VgpuMode = Literal["sameSize", "mixedSize"]
@@ -91,7 +91,7 @@ class GpuInstance:
     """A MIG slice. `vm` is the VM it serves; `made_by_vsphere` ones vanish when that VM powers off."""
 
     id: int
-    profile: Profile
+    profile: SimulatedProfile
     start: int
     computes: list[ComputeInstance] = field(default_factory=list)
     vm: str | None = None
@@ -102,7 +102,7 @@ class GpuInstance:
         """Return whether something keeps the instance from being destroyed."""
         return bool(self.computes) or self.vm is not None
 
-    def compute_profiles(self, board: Board) -> tuple[ComputeProfile, ...]:
+    def compute_profiles(self, board: SimulatedBoard) -> tuple[ComputeProfile, ...]:
         """Return the compute instance profiles offered here, smallest first; the whole one is the default."""
         whole = self.profile.compute_slices
         sm = self.profile.engines["sm"]
@@ -135,7 +135,7 @@ class GpuInstance:
 
 
 @dataclass(frozen=True)
-class Vgpu:
+class LabVgpu:
     """A vGPU of a powered-on VM. `type_name` is vSphere's, e.g. ``grid_a100-3-20c``; `gi` is None if time-sliced."""
 
     id: int
@@ -148,7 +148,7 @@ class Vgpu:
 
 
 @dataclass
-class Gpu:
+class LabGpu:
     """A GPU in a slot. `pci` is ``0000:3b:00.0``; `driver` the loaded version, empty when none is.
 
     `clients` are programs that hold the GPU open (a monitoring agent); while there is one, a MIG mode change stays
@@ -158,7 +158,7 @@ class Gpu:
 
     index: int
     pci: str
-    board: Board
+    board: SimulatedBoard
     device_id: int
     uuid: str = ""
     driver: str = ""
@@ -176,7 +176,7 @@ class Gpu:
     """GPUs of a host with the same one are joined by NVLink."""
     clients: set[str] = field(default_factory=set)
     instances: list[GpuInstance] = field(default_factory=list)
-    vgpus: list[Vgpu] = field(default_factory=list)
+    vgpus: list[LabVgpu] = field(default_factory=list)
     faults: dict[str, Nvml] = field(default_factory=dict)
     loads: Loads = field(default_factory=Loads)
     readings: dict[str, str] = field(default_factory=dict)
@@ -189,15 +189,15 @@ class Gpu:
     @classmethod
     def of(
         cls, index: int, pci: str, board_key: str, *, device_id: int | None = None, swapped_ids: bool = False
-    ) -> Gpu:
+    ) -> LabGpu:
         """Return a GPU of a board (KeyError if unknown), its first PCI device unless `device_id` says which."""
         made_of = board(board_key)
         return cls(index, pci, made_of, device_id or made_of.device_ids[0], swapped_ids=swapped_ids)
 
     @cached_property
-    def product(self) -> Product:
+    def product(self) -> BoardNames:
         """The names of this PCI device."""
-        generic = Product(f"NVIDIA {self.board.key.upper()}", f"Device {self.device_id:04x}")
+        generic = BoardNames(f"NVIDIA {self.board.key.upper()}", f"Device {self.device_id:04x}")
         return PRODUCTS.get(self.device_id, generic)
 
     @property
@@ -295,22 +295,22 @@ class Gpu:
         self.mig_current = enabled
         return Activation.DONE
 
-    def profiles(self) -> tuple[Profile, ...]:
+    def profiles(self) -> tuple[SimulatedProfile, ...]:
         """Return the profiles the loaded driver knows, in listing order."""
         return tuple(p for p in self.board.profiles if self._knows(p))
 
-    def profile(self, token: str) -> Profile | None:
+    def profile(self, token: str) -> SimulatedProfile | None:
         """Return the profile with this id or name (``1g.5gb`` or ``MIG 1g.5gb``, case matters)."""
         name = token.removeprefix("MIG ")
         return next((p for p in self.profiles() if name in (p.name, self.profile_name(p), str(p.id))), None)
 
-    def profile_name(self, profile: Profile) -> str:
+    def profile_name(self, profile: SimulatedProfile) -> str:
         """Return the name the loaded driver prints; R470 calls the whole 80 GB A100 ``7g.79gb``."""
         if self.driver_major < 510 and self.board.key == "a100-80gb" and profile.id == 0:
             return "7g.79gb"
         return profile.name
 
-    def free_starts(self, profile: Profile) -> list[int]:
+    def free_starts(self, profile: SimulatedProfile) -> list[int]:
         """Return where one more instance of the profile fits now, ascending."""
         if profile.media and any(i.profile.media for i in self.instances):
             return []
@@ -323,18 +323,18 @@ class Gpu:
         taken = {s for i in self.instances for s in range(i.start, i.start + i.profile.size)}
         return [s for s in profile.starts if taken.isdisjoint(range(s, s + profile.size))]
 
-    def _engines_free(self, profile: Profile) -> bool:
+    def _engines_free(self, profile: SimulatedProfile) -> bool:
         """NVML: the ALL_ME profiles prevent the allocation of all but NO_ME profiles, and are refused beside others."""
         others = [i.profile.name for i in self.instances if not i.profile.name.endswith("-me")]
         if profile.name.endswith("+me.all"):
             return not others
         return profile.name.endswith("-me") or not any(name.endswith("+me.all") for name in others)
 
-    def free(self, profile: Profile) -> int:
+    def free(self, profile: SimulatedProfile) -> int:
         """Return how many more instances of the profile fit now."""
         return min(_packed(self.free_starts(profile), profile.size), profile.max_instances)
 
-    def create(self, profile: Profile, start: int | None = None) -> GpuInstance:
+    def create(self, profile: SimulatedProfile, start: int | None = None) -> GpuInstance:
         """Create an instance at `start`, or where the driver puts it by itself; raise `NvmlError`."""
         self._refuse("create")
         if start is not None and start not in profile.starts:
@@ -360,7 +360,7 @@ class Gpu:
         """Return the instance with this id."""
         return next((i for i in self.instances if i.id == gi), None)
 
-    def _knows(self, profile: Profile) -> bool:
+    def _knows(self, profile: SimulatedProfile) -> bool:
         if self.driver_major < profile.min_driver:
             return False
         return self.driver_major >= 510 or not self.board.is_double(profile)

@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from vsphere_ai.lab.hardware import drivers, parts
-from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType, VgpuMode
+from vsphere_ai.lab.hardware.gpu import GraphicsType, LabGpu, VgpuMode
 from vsphere_ai.lab.hardware.mainboard import Mainboard
-from vsphere_ai.lab.hardware.parts import DeviceGroup, KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
+from vsphere_ai.lab.hardware.parts import KernelModule, LabDeviceGroup, LabRdmaDevice, Pnic, Policy, Service, Vib
 from vsphere_ai.lab.ledger import Ledger
 
 AssignmentPolicy = Literal["performance", "consolidation"]
 LockdownMode = Literal["lockdownDisabled", "lockdownNormal", "lockdownStrict"]
-Listener = Callable[["Host", str], None]
+Listener = Callable[["LabHost", str], None]
 
 
 class HostRefused(Exception):
@@ -25,7 +25,7 @@ class HostRefused(Exception):
 
 
 @dataclass(frozen=True)
-class Guest:
+class LabGuest:
     """What a guest with a vGPU reports to the host: its NVIDIA driver (empty: none is loaded) and its licence state."""
 
     driver: str
@@ -36,12 +36,12 @@ def _none_running() -> Sequence[str]:
     return ()
 
 
-def _not_known(_vm: str) -> Guest | None:
+def _not_known(_vm: str) -> LabGuest | None:
     return None
 
 
 @dataclass(eq=False)
-class Host:
+class LabHost:
     """One ESXi host. Nothing here writes the ledger: the SOAP handler or shell command that carries a call does.
 
     `running_vms` answers the names of powered-on VMs, `guest_of` what the guest of one reports (None: its driver is the
@@ -57,9 +57,9 @@ class Host:
     name: str
     ledger: Ledger
     mainboard: Mainboard = field(default_factory=Mainboard)
-    gpus: list[Gpu] = field(default_factory=list)
+    gpus: list[LabGpu] = field(default_factory=list)
     pnics: list[Pnic] = field(default_factory=list)
-    device_groups: list[DeviceGroup] = field(default_factory=list)
+    device_groups: list[LabDeviceGroup] = field(default_factory=list)
     vibs: list[Vib] = field(default_factory=list)
     services: dict[str, Service] = field(default_factory=parts.default_services)
     version: str = "7.0.2"
@@ -86,7 +86,7 @@ class Host:
     shows_instances: bool = True
     migrates_vgpus: bool = True
     running_vms: Callable[[], Sequence[str]] = _none_running
-    guest_of: Callable[[str], Guest | None] = _not_known
+    guest_of: Callable[[str], LabGuest | None] = _not_known
     maintenance: Callable[[bool, float], None] | None = None
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Host:
         """Seconds by which a defect has set its clock ahead."""
         self.missing_at_boot: set[str] = set()
         """PCI addresses of GPUs that the next boot does not find; the boot after it finds them again."""
-        self._absent: list[Gpu] = []
+        self._absent: list[LabGpu] = []
         self._next_vgpu = 3251634178
         self._load_driver()
         for gpu in self.gpus:
@@ -123,7 +123,7 @@ class Host:
         return next((v for v in self.vibs if parts.DRIVER_VIB.match(v.name)), None)
 
     @property
-    def rdma_devices(self) -> list[RdmaDevice]:
+    def rdma_devices(self) -> list[LabRdmaDevice]:
         """The RDMA devices of the NICs, in NIC order."""
         return [nic.rdma for nic in self.pnics if nic.rdma]
 
@@ -156,7 +156,7 @@ class Host:
         self.boot_time_jitter = -self.boot_time_jitter
         return self.boot_time + self.clock_ahead + self.boot_time_jitter
 
-    def gpu_at(self, pci: str) -> Gpu | None:
+    def gpu_at(self, pci: str) -> LabGpu | None:
         """Return the GPU at a PCI address such as ``0000:3b:00.0``."""
         return next((g for g in self.gpus if g.pci == pci.lower()), None)
 

@@ -34,7 +34,7 @@ class Vib:
 
 
 @dataclass
-class RdmaDevice:
+class LabRdmaDevice:
     """The RDMA side of a NIC. `speed_gb` is in Gbit/s; `vmknic` is the VMkernel adapter bound to it, if any."""
 
     name: str
@@ -66,7 +66,7 @@ class Pnic:
     sriov_max: int = 0
     numa_node: int = 0
     bridges: tuple[str, ...] = ()
-    rdma: RdmaDevice | None = None
+    rdma: LabRdmaDevice | None = None
     pause_rx: bool = False
     pause_tx: bool = False
     rings: tuple[int, int] = (0, 0)
@@ -114,7 +114,7 @@ class Pnic:
 
 
 @dataclass(frozen=True)
-class DeviceGroup:
+class LabDeviceGroup:
     """A vendor device group: `count` vGPUs of one type, or as many whole devices with one (vendor, device) id."""
 
     name: str
@@ -129,7 +129,7 @@ class DeviceGroup:
 
 
 @dataclass(frozen=True)
-class PciDevice:
+class LabPciDevice:
     """A PCI function as ESXi lists it. `parent` names the physical function of an SR-IOV virtual function."""
 
     address: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.lab.hardware.boards import Board, Profile
-from vsphere_ai.lab.hardware.gpu import Gpu, GpuInstance, NvmlError, Vgpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.boards import SimulatedBoard, SimulatedProfile
+from vsphere_ai.lab.hardware.gpu import GpuInstance, LabGpu, LabVgpu, NvmlError
+from vsphere_ai.lab.hardware.host import LabHost
 
 EQUAL_SIZES_ONLY = ("volta", "turing")
 ANY_SERIES = (8, 0, 2)
@@ -45,7 +45,7 @@ class VgpuType:
     name: str
     framebuffer_gb: int
     max_per_gpu: int
-    profile: Profile | None = None
+    profile: SimulatedProfile | None = None
     per_instance: int = 1
 
     @property
@@ -56,7 +56,7 @@ class VgpuType:
         return f"{'GRID' if brand == 'grid' else 'NVIDIA'} {board.replace('_', ' ').upper()}-{size.upper()}"
 
 
-def board_types(gpu: Gpu) -> tuple[VgpuType, ...]:
+def board_types(gpu: LabGpu) -> tuple[VgpuType, ...]:
     """Return every type the loaded driver knows for this very device, MIG-backed ones first."""
     asked = (gpu.device_id, gpu.driver)
     board, known = _KNOWN.get((gpu.board.key, *asked), (None, ()))
@@ -66,10 +66,10 @@ def board_types(gpu: Gpu) -> tuple[VgpuType, ...]:
     return known
 
 
-_KNOWN: dict[tuple[str, int, str], tuple[Board | None, tuple[VgpuType, ...]]] = {}
+_KNOWN: dict[tuple[str, int, str], tuple[SimulatedBoard | None, tuple[VgpuType, ...]]] = {}
 
 
-def _types(gpu: Gpu) -> tuple[VgpuType, ...]:
+def _types(gpu: LabGpu) -> tuple[VgpuType, ...]:
     stem = gpu.board.vgpu_names.get(gpu.device_id)
     if not gpu.driver or stem is None:
         return ()
@@ -77,7 +77,7 @@ def _types(gpu: Gpu) -> tuple[VgpuType, ...]:
     return tuple(sorted((t for t in found if t), key=lambda t: t.profile is None))
 
 
-def _type(gpu: Gpu, stem: str, ending: str, most: int) -> VgpuType | None:
+def _type(gpu: LabGpu, stem: str, ending: str, most: int) -> VgpuType | None:
     slices, backed, size = ending.rpartition("-")
     variant = size.lstrip("0123456789")[1:]
     name, gb = f"{stem}-{ending.lower()}", int(size.removesuffix(variant)[:-1])
@@ -93,31 +93,31 @@ def _type(gpu: Gpu, stem: str, ending: str, most: int) -> VgpuType | None:
     return VgpuType(name, gb, most, shared, most // shared.max_instances)
 
 
-def offered_types(gpu: Gpu) -> tuple[VgpuType, ...]:
+def offered_types(gpu: LabGpu) -> tuple[VgpuType, ...]:
     """Return the types this GPU can carry in its present mode: none unless it is active as Shared Direct."""
     if gpu.active != "sharedDirect":
         return ()
     return tuple(t for t in board_types(gpu) if (t.profile is not None) == gpu.mig_current)
 
 
-def supported_types(host: Host) -> list[str]:
+def supported_types(host: LabHost) -> list[str]:
     """Return the profile names as ``sharedPassthruGpuTypes`` lists them, of all GPUs in their present modes."""
     with host.lock:
         return sorted({t.name for gpu in host.gpus for t in offered_types(gpu) if _carries(host, t)})
 
 
-def known_types(host: Host) -> dict[str, VgpuType]:
+def known_types(host: LabHost) -> dict[str, VgpuType]:
     """Return every type of the host's boards whatever their mode, by name."""
     with host.lock:
         return {t.name: t for gpu in host.gpus for t in board_types(gpu) if _carries(host, t)}
 
 
-def _carries(host: Host, kind: VgpuType) -> bool:
+def _carries(host: LabHost, kind: VgpuType) -> bool:
     """Return whether this ESXi has such types: those that share a GPU instance came with 9.0.1."""
     return kind.per_instance == 1 or host.release >= SHARED_INSTANCES_ESXI
 
 
-def power_on(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> tuple[Vgpu, ...]:
+def power_on(host: LabHost, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> tuple[LabVgpu, ...]:
     """Claim the vGPUs of a VM, all or none, those of device groups together; raise `NoGraphicsResource`.
 
     The assignment policy rules over time-sliced types only. A MIG-backed type takes a free GPU instance of its
@@ -126,7 +126,7 @@ def power_on(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[To
     with host.changing():
         if any(v.vm == vm for gpu in host.gpus for v in gpu.vgpus):
             raise ValueError(f"{vm} already has its vGPUs")
-        claims: list[tuple[Gpu, Vgpu]] = []
+        claims: list[tuple[LabGpu, LabVgpu]] = []
         if not _place(host, vm, list(type_names), claims, groups):
             raise _refusal(host, type_names)
         if claims:
@@ -134,7 +134,7 @@ def power_on(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[To
         return tuple(vgpu for _, vgpu in claims)
 
 
-def power_off(host: Host, vm: str) -> bool:
+def power_off(host: LabHost, vm: str) -> bool:
     """Release the vGPUs of a VM and the GPU instances vSphere made for them; return whether it had any."""
     with host.changing():
         held = [(gpu, vgpu) for gpu in host.gpus for vgpu in gpu.vgpus if vgpu.vm == vm]
@@ -145,20 +145,22 @@ def power_off(host: Host, vm: str) -> bool:
         return bool(held)
 
 
-def fits(host: Host, type_names: Sequence[str], groups: Sequence[Together] = ()) -> bool:
+def fits(host: LabHost, type_names: Sequence[str], groups: Sequence[Together] = ()) -> bool:
     """Return whether a VM with these vGPUs could power on now."""
     with host.lock:
-        claims: list[tuple[Gpu, Vgpu]] = []
+        claims: list[tuple[LabGpu, LabVgpu]] = []
         placed = _place(host, "", list(type_names), claims, groups)
         for gpu, vgpu in reversed(claims):
             _release(gpu, vgpu)
         return placed
 
 
-def lend(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> Callable[[], None] | None:
+def lend(
+    host: LabHost, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()
+) -> Callable[[], None] | None:
     """Claim the vGPUs of a VM for a moment, unseen; return how to give them back, None where they do not fit."""
     with host.lock:
-        claims: list[tuple[Gpu, Vgpu]] = []
+        claims: list[tuple[LabGpu, LabVgpu]] = []
         if not _place(host, vm, list(type_names), claims, groups):
             return None
 
@@ -171,7 +173,7 @@ def lend(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Togeth
 
 
 def _place(
-    host: Host, vm: str, names: list[str], claims: list[tuple[Gpu, Vgpu]], groups: Sequence[Together] = ()
+    host: LabHost, vm: str, names: list[str], claims: list[tuple[LabGpu, LabVgpu]], groups: Sequence[Together] = ()
 ) -> bool:
     if not all(_joined([claims[p][0] for p in g.places if p < len(claims)], g.linked) for g in groups):
         return False
@@ -189,20 +191,20 @@ def _place(
     return False
 
 
-def _joined(gpus: list[Gpu], linked: bool) -> bool:
+def _joined(gpus: list[LabGpu], linked: bool) -> bool:
     """Return whether these are different GPUs, and joined if they have to be."""
     apart = len({g.pci for g in gpus}) == len(gpus)
     return apart and (not linked or not gpus or {g.link for g in gpus} == {gpus[0].link or None})
 
 
-def _in_order(host: Host, name: str) -> list[Gpu]:
+def _in_order(host: LabHost, name: str) -> list[LabGpu]:
     if "-" in name.partition("-")[2]:  # an instance that is there is taken before one is made (unverified)
         return sorted(host.gpus, key=lambda g: (not _has_instance(g, name), g.index))
     sign = 1 if host.assignment_policy == "performance" else -1
     return sorted(host.gpus, key=lambda g: (sign * len(g.vgpus), g.index))
 
 
-def _has_instance(gpu: Gpu, name: str) -> bool:
+def _has_instance(gpu: LabGpu, name: str) -> bool:
     """Return whether a GPU has an instance that is free for a MIG-backed type, or shared by it and not full."""
     wanted = next((t for t in offered_types(gpu) if t.name == name), None)
     if wanted is None or wanted.profile is None:
@@ -210,7 +212,7 @@ def _has_instance(gpu: Gpu, name: str) -> bool:
     return any(i.profile == wanted.profile and i.vm is None for i in gpu.instances) or bool(_with_room(gpu, wanted))
 
 
-def _claim(host: Host, gpu: Gpu, vm: str, name: str) -> Vgpu | None:
+def _claim(host: LabHost, gpu: LabGpu, vm: str, name: str) -> LabVgpu | None:
     wanted = next((t for t in offered_types(gpu) if t.name == name and _carries(host, t)), None)
     if wanted is None:
         return None
@@ -228,24 +230,24 @@ def _claim(host: Host, gpu: Gpu, vm: str, name: str) -> Vgpu | None:
         if instance is None:
             return None
         instance.vm = vm
-    vgpu = Vgpu(host.next_vgpu_id(), vm, name, wanted.framebuffer_gb, instance.id if instance else None, part)
+    vgpu = LabVgpu(host.next_vgpu_id(), vm, name, wanted.framebuffer_gb, instance.id if instance else None, part)
     gpu.vgpus.append(vgpu)
     return vgpu
 
 
-def mixes_sizes(gpu: Gpu) -> bool:
+def mixes_sizes(gpu: LabGpu) -> bool:
     """Return whether time-sliced vGPUs of several sizes share this GPU: never before Ampere, whatever is configured."""
     return gpu.vgpu_mode == "mixedSize" and gpu.board.architecture not in EQUAL_SIZES_ONLY
 
 
-def _shares(host: Host, other: Vgpu, wanted: VgpuType) -> bool:
+def _shares(host: LabHost, other: LabVgpu, wanted: VgpuType) -> bool:
     """Return whether a same-size GPU takes one type beside another: from ESXi 8.0 U2 every series of its size."""
     if host.release >= ANY_SERIES:
         return other.framebuffer_gb == wanted.framebuffer_gb
     return other.type_name == wanted.name
 
 
-def _free_part(gpu: Gpu, wanted: VgpuType) -> range | None:
+def _free_part(gpu: LabGpu, wanted: VgpuType) -> range | None:
     """Return where a type goes in mixed-size mode: into the smallest gap that has a place for it, at its first place.
 
     That vSphere keeps fragmentation low is published (Frank Denneman, "Mixed Size vGPU Mode in Practice", 2026); by
@@ -267,7 +269,7 @@ def _gap(part: range, taken: set[int], memory_gb: int) -> int:
     return end - begin
 
 
-def _with_room(gpu: Gpu, wanted: VgpuType) -> GpuInstance | None:
+def _with_room(gpu: LabGpu, wanted: VgpuType) -> GpuInstance | None:
     """Return an instance that vGPUs of the same size share and that takes one more."""
     if wanted.per_instance == 1:
         return None
@@ -279,7 +281,7 @@ def _with_room(gpu: Gpu, wanted: VgpuType) -> GpuInstance | None:
     return None
 
 
-def _instance_for(gpu: Gpu, profile: Profile) -> GpuInstance | None:
+def _instance_for(gpu: LabGpu, profile: SimulatedProfile) -> GpuInstance | None:
     free = next((i for i in gpu.instances if i.profile == profile and i.vm is None), None)
     if free is not None:
         return free
@@ -291,7 +293,7 @@ def _instance_for(gpu: Gpu, profile: Profile) -> GpuInstance | None:
     return made
 
 
-def _release(gpu: Gpu, vgpu: Vgpu) -> None:
+def _release(gpu: LabGpu, vgpu: LabVgpu) -> None:
     gpu.vgpus.remove(vgpu)
     instance = gpu.instance(vgpu.gi) if vgpu.gi is not None else None
     if instance is None:
@@ -302,7 +304,7 @@ def _release(gpu: Gpu, vgpu: Vgpu) -> None:
         gpu.instances.remove(instance)
 
 
-def _refusal(host: Host, names: Sequence[str]) -> NoGraphicsResource:
+def _refusal(host: LabHost, names: Sequence[str]) -> NoGraphicsResource:
     for name in names:
         if not any(name == t.name for gpu in host.gpus for t in offered_types(gpu)):
             return NoGraphicsResource(NO_DEVICE.format(name), name)

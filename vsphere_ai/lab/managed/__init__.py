@@ -15,7 +15,7 @@ from vsphere_ai.lab.managed.refusals import no_permission
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.farm import Farm
-    from vsphere_ai.lab.sessions import Session
+    from vsphere_ai.lab.sessions import LabSession
     from vsphere_ai.lab.store import ManagedObject
 
 Handler = Callable[..., Any]
@@ -29,15 +29,15 @@ class Call:
 
     farm: Farm
     mo: ManagedObject
-    session: Session | None
+    session: LabSession | None
     version: str
     peer: str = ""
     agent: str = ""
-    new_session: Session | None = None
+    new_session: LabSession | None = None
     """Set by a login; the server answers with its cookie."""
 
     @property
-    def login(self) -> Session:
+    def login(self) -> LabSession:
         """The caller's session; only methods that need no login may look at `session` instead."""
         if self.session is None:
             raise vim.fault.NotAuthenticated(

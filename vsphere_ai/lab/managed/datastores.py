@@ -32,7 +32,7 @@ _CHILD = re.compile(r"-\d{6}$")
 
 
 @dataclass
-class File:
+class DatastoreFile:
     """A disk's file: bytes that it takes, and the VMs that use it."""
 
     size: int
@@ -179,7 +179,7 @@ def next_child(farm: Farm, path: str) -> str:
     return f"{path.partition(']')[0]}] {next(each for each in numbered if each not in taken)}"
 
 
-def _file(farm: Farm, path: str) -> File | None:
+def _file(farm: Farm, path: str) -> DatastoreFile | None:
     store, name = _split(farm, path)
     return store.extra[FILES].get(name) if store is not None else None
 
@@ -222,7 +222,7 @@ def hold(farm: Farm, mo: ManagedObject) -> None:
             continue
         files, size = store.extra[FILES], size_of(disk, sizes)
         if name not in files:
-            files[name] = File(0)
+            files[name] = DatastoreFile(0)
         if files[name].size < size:
             take(farm, store, size - files[name].size)
             files[name].size = size

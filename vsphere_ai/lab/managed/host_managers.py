@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.managed import Call
 from vsphere_ai.lab.managed.refusals import host_not_connected
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -18,7 +18,7 @@ Start = Callable[[Farm, ManagedObject], Mapping[str, Any]]
 """Takes the HostSystem of a farm that is complete; returns the first properties of the host's manager."""
 Show = Callable[[Farm, ManagedObject], None]
 
-Prepare = Callable[[Farm, Host], None]
+Prepare = Callable[[Farm, LabHost], None]
 
 _starts: dict[str, Start] = {}
 _prepares: list[Prepare] = []
@@ -99,7 +99,7 @@ def touch(call: Call, mo: ManagedObject, name: str) -> None:
     call.farm.store.touch(mo, "config")
 
 
-def host_of_manager(call: Call) -> tuple[ManagedObject, Host]:
+def host_of_manager(call: Call) -> tuple[ManagedObject, LabHost]:
     """Return the HostSystem and the machine a manager belongs to; refuse while the host does not answer."""
     mo: ManagedObject = call.mo.extra["host"]
     host = call.farm.host(mo)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 
 Options = Mapping[str, str]
 
@@ -18,7 +18,7 @@ class EsxcliError(Exception):
 class EsxcliCommand:
     """A command and its options: short letter to long name. `required` are long names."""
 
-    run: Callable[[Host, Options], str]
+    run: Callable[[LabHost, Options], str]
     options: Mapping[str, str] = field(default_factory=dict)
     required: tuple[str, ...] = ()
 

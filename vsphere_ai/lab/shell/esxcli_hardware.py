@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.lab.hardware.gpu import GraphicsType
-from vsphere_ai.lab.hardware.host import AssignmentPolicy, Host
-from vsphere_ai.lab.hardware.parts import PciDevice
+from vsphere_ai.lab.hardware.host import AssignmentPolicy, LabHost
+from vsphere_ai.lab.hardware.parts import LabPciDevice
 from vsphere_ai.lab.hardware.pci import pci_devices
 from vsphere_ai.lab.shell.columns import block
 from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, number
@@ -21,7 +21,7 @@ _HOST_TYPES: Mapping[str, GraphicsType] = {"Shared": "shared", "SharedPassthru":
 _POLICIES: Mapping[str, AssignmentPolicy] = {"Performance": "performance", "Consolidation": "consolidation"}
 
 
-def _device_list(host: Host, options: Options) -> str:
+def _device_list(host: LabHost, options: Options) -> str:
     with host.lock:
         blocks = []
         for gpu in host.gpus:
@@ -37,13 +37,13 @@ def _device_list(host: Host, options: Options) -> str:
         return "\n".join(blocks)
 
 
-def _host_get(host: Host, options: Options) -> str:
+def _host_get(host: LabHost, options: Options) -> str:
     kind = next(word for word, api in _HOST_TYPES.items() if api == host.graphics_default)
     policy = host.assignment_policy.capitalize()
     return block((("Default Graphics Type", kind), ("Shared Passthru Assignment Policy", policy)))
 
 
-def _host_set(host: Host, options: Options) -> str:
+def _host_set(host: LabHost, options: Options) -> str:
     """Change the host default and the policy; the configured type of each GPU stays as it is."""
     kind, policy = options.get("default-type"), options.get("shared-passthru-assignment-policy")
     if (kind is not None and kind not in _HOST_TYPES) or (policy is not None and policy not in _POLICIES):
@@ -58,7 +58,7 @@ def _host_set(host: Host, options: Options) -> str:
     return ""
 
 
-def _pci_list(host: Host, options: Options) -> str:
+def _pci_list(host: LabHost, options: Options) -> str:
     wanted = number(str(int(options["class"], 16))) if _is_hex(options.get("class")) else None
     mask = int(options["mask"], 16) if _is_hex(options.get("mask")) else 0xFFFF
     shown = [d for d in pci_devices(host) if wanted is None or d.class_id & mask == wanted & mask]
@@ -75,7 +75,7 @@ def _is_hex(text: str | None) -> bool:
     return True
 
 
-def _pci_block(device: PciDevice) -> str:
+def _pci_block(device: LabPciDevice) -> str:
     segment, bus, rest = device.address.split(":")
     slot, _, function = rest.partition(".")
     virtual = bool(device.parent)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.lab.hardware import drivers
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.shell.columns import block, table
 from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, boolean, number
 
 
-def _nics(host: Host, options: Options) -> str:
+def _nics(host: LabHost, options: Options) -> str:
     titles = (
         "Name", "PCI Device", "Driver", "Admin Status", "Link Status", "Speed", "Duplex", "MAC Address", "MTU",
         "Description",
@@ -26,7 +26,7 @@ def _nics(host: Host, options: Options) -> str:
     return table(titles, rows, right=("Speed", "MTU"))
 
 
-def _nic_info(host: Host, options: Options) -> str:
+def _nic_info(host: LabHost, options: Options) -> str:
     """Labels of the public ESXCLI reference and of outputs that users published; constructed, not recorded."""
     nic = _nic(host, options["nic-name"])
     received, sent = drivers.pause_of(host, nic)
@@ -61,7 +61,7 @@ def _nic_info(host: Host, options: Options) -> str:
     return block((label, str(v).lower() if isinstance(v, bool) else v) for label, v in words.items())
 
 
-def _rulesets(host: Host, options: Options) -> str:
+def _rulesets(host: LabHost, options: Options) -> str:
     wanted = options.get("ruleset-id")
     if wanted is not None and wanted not in host.firewall:
         raise EsxcliError(f"Invalid ruleset id '{wanted}'")
@@ -69,7 +69,7 @@ def _rulesets(host: Host, options: Options) -> str:
     return table(("Name", "Enabled"), rows, right=("Enabled",))
 
 
-def _set_ruleset(host: Host, options: Options) -> str:
+def _set_ruleset(host: LabHost, options: Options) -> str:
     name, enabled = options["ruleset-id"], boolean(options["enabled"])
     if name not in host.firewall:
         raise EsxcliError(f"Invalid ruleset id '{name}'")
@@ -79,7 +79,7 @@ def _set_ruleset(host: Host, options: Options) -> str:
     return ""
 
 
-def _rdma_devices(host: Host, options: Options) -> str:
+def _rdma_devices(host: LabHost, options: Options) -> str:
     titles = ("Name", "Driver", "State", "MTU", "Speed", "Paired Uplink", "Description")
     rows = [
         (r.name, r.driver, r.state, r.mtu, f"{r.speed_gb} Gbps", nic.name, r.description)
@@ -89,17 +89,17 @@ def _rdma_devices(host: Host, options: Options) -> str:
     return table(titles, rows, right=("MTU",))
 
 
-def _rdma_vmknics(host: Host, options: Options) -> str:
+def _rdma_vmknics(host: LabHost, options: Options) -> str:
     rows = [(r.name, r.vmknic, "defaultTcpipStack") for r in host.rdma_devices if r.vmknic]
     return table(("Device", "Vmknic", "NetStack"), rows)
 
 
-def _rdma_protocols(host: Host, options: Options) -> str:
+def _rdma_protocols(host: LabHost, options: Options) -> str:
     rows = [(r.name, str(r.rocev1).lower(), str(r.rocev2).lower(), "false") for r in host.rdma_devices]
     return table(("Device", "RoCE v1", "RoCE v2", "iWARP"), rows)
 
 
-def _pause_list(host: Host, options: Options) -> str:
+def _pause_list(host: LabHost, options: Options) -> str:
     """Columns as ESXi 7.0 and 8.0 print them; what is negotiated is not simulated."""
     titles = (
         "NIC", "Pause Params Supported", "Pause RX", "Pause TX", "Auto Negotiation",
@@ -113,7 +113,7 @@ def _pause_list(host: Host, options: Options) -> str:
     return table(titles, rows, right=titles[1:])
 
 
-def _pause_set(host: Host, options: Options) -> str:
+def _pause_set(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["nic-name"])
     rx, tx = (boolean(options[name]) if name in options else None for name in ("rx", "tx"))
     if drivers.set_pause(host, nic, rx, tx):
@@ -122,7 +122,7 @@ def _pause_set(host: Host, options: Options) -> str:
     return ""
 
 
-def _dcb_status(host: Host, options: Options) -> str:
+def _dcb_status(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["nic-name"])
     mask = drivers.pfc_mask(host, nic)
     rows = (
@@ -142,12 +142,12 @@ NOT_SUPPORTED = (
 """What a driver without a setting lets esxcli say; constructed from what users report."""
 
 
-def _rings(host: Host, options: Options) -> str:
+def _rings(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["nic-name"])
     return _ring_block(nic, *nic.rings)
 
 
-def _most_rings(host: Host, options: Options) -> str:
+def _most_rings(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["nic-name"])
     return _ring_block(nic, nic.rings_most, nic.rings_most)
 
@@ -158,7 +158,7 @@ def _ring_block(nic: Pnic, rx: int, tx: int) -> str:
     return block((("RX", rx), ("RX Mini", 0), ("RX Jumbo", 0), ("TX", tx)))
 
 
-def _set_rings(host: Host, options: Options) -> str:
+def _set_rings(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["nic-name"])
     if not nic.rings_most:
         raise EsxcliError(NOT_SUPPORTED)
@@ -176,7 +176,7 @@ def _set_rings(host: Host, options: Options) -> str:
 ADAPTIVE = ("adaptive-rx", "adaptive-tx")
 
 
-def _coalesce(host: Host, options: Options) -> str:
+def _coalesce(host: LabHost, options: Options) -> str:
     """Columns as ESXi 6.7 and later print them."""
     titles = (
         "NIC", "RX microseconds", "RX maximum frames", "TX microseconds", "TX Maximum frames", "Adaptive RX",
@@ -191,7 +191,7 @@ def _coalesce(host: Host, options: Options) -> str:
     return table(titles, rows)
 
 
-def _set_coalesce(host: Host, options: Options) -> str:
+def _set_coalesce(host: LabHost, options: Options) -> str:
     nic = _nic(host, options["vmnic"])
     wanted = {
         name: int(boolean(text)) if name in ADAPTIVE else number(text)
@@ -207,7 +207,7 @@ def _set_coalesce(host: Host, options: Options) -> str:
     return ""
 
 
-def _nic(host: Host, name: str) -> Pnic:
+def _nic(host: LabHost, name: str) -> Pnic:
     found = next((nic for nic in host.pnics if nic.name == name), None)
     if found is None:
         raise EsxcliError(f"Invalid NIC name: {name}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from vsphere_ai.lab.hardware import drivers
-from vsphere_ai.lab.hardware.host import Host, HostRefused
+from vsphere_ai.lab.hardware.host import HostRefused, LabHost
 from vsphere_ai.lab.shell import maintenance
 from vsphere_ai.lab.shell.columns import block, table
 from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, boolean, number
@@ -15,7 +15,7 @@ _SHORTEST_DELAY = 10
 _ATS = "atsSupport"
 
 
-def _version(host: Host, options: Options) -> str:
+def _version(host: LabHost, options: Options) -> str:
     update = [*host.version.split("."), "0", "0"][2]
     rows = (
         ("Product", "VMware ESXi"),
@@ -27,15 +27,15 @@ def _version(host: Host, options: Options) -> str:
     return block(rows)
 
 
-def _time(host: Host, options: Options) -> str:
+def _time(host: LabHost, options: Options) -> str:
     return f"{datetime.now(UTC) + host.clock_ahead + timedelta(seconds=host.clock_wrong):%Y-%m-%dT%H:%M:%SZ}\n"
 
 
-def _maintenance_get(host: Host, options: Options) -> str:
+def _maintenance_get(host: LabHost, options: Options) -> str:
     return "Enabled\n" if host.in_maintenance else "Disabled\n"
 
 
-def _maintenance_set(host: Host, options: Options) -> str:
+def _maintenance_set(host: LabHost, options: Options) -> str:
     try:
         maintenance.request(host, boolean(options["enable"]), number(options.get("timeout", "0")))
     except HostRefused as error:
@@ -43,7 +43,7 @@ def _maintenance_set(host: Host, options: Options) -> str:
     return ""
 
 
-def _reboot(host: Host, options: Options) -> str:
+def _reboot(host: LabHost, options: Options) -> str:
     """Reboot. The lab's clock is fast: a delay is checked, and the host goes down after its `shutdown_seconds`."""
     delay = number(options.get("delay", str(_SHORTEST_DELAY)))
     if delay < _SHORTEST_DELAY:
@@ -56,13 +56,13 @@ def _reboot(host: Host, options: Options) -> str:
     return ""
 
 
-def _hostname(host: Host, options: Options) -> str:
+def _hostname(host: LabHost, options: Options) -> str:
     short, _, domain = host.name.partition(".")
     rows = (("Domain Name", domain), ("Fully Qualified Domain Name", host.name), ("Host Name", short))
     return block(rows)
 
 
-def _advanced_list(host: Host, options: Options) -> str:
+def _advanced_list(host: LabHost, options: Options) -> str:
     path = options.get("option", "")
     keys = sorted(k for k in host.advanced_options if not path or "/" + k.replace(".", "/") == path)
     if not keys:
@@ -87,7 +87,7 @@ def _advanced(key: str, value: str | int) -> str:
     return block(rows)
 
 
-def _advanced_set(host: Host, options: Options) -> str:
+def _advanced_set(host: LabHost, options: Options) -> str:
     path = options["option"]
     key = path.lstrip("/").replace("/", ".")
     if key not in host.advanced_options:
@@ -102,7 +102,7 @@ def _advanced_set(host: Host, options: Options) -> str:
     return ""
 
 
-def _kernel_list(host: Host, options: Options) -> str:
+def _kernel_list(host: LabHost, options: Options) -> str:
     if options.get("option", _ATS) != _ATS:
         raise EsxcliError(f"Invalid Key: {options['option']}")
     titles = ("Name", "Type", "Configured", "Runtime", "Default", "Description")
@@ -110,7 +110,7 @@ def _kernel_list(host: Host, options: Options) -> str:
     return table(titles, [(*row, "Enable Support for PCIe ATS.")], gap=1)
 
 
-def _kernel_set(host: Host, options: Options) -> str:
+def _kernel_set(host: LabHost, options: Options) -> str:
     if options["setting"] != _ATS:
         raise EsxcliError(f"Invalid Key: {options['setting']}")
     value = boolean(options["value"])
@@ -126,7 +126,7 @@ def _upper(value: bool) -> str:
     return str(value).upper()
 
 
-def _parameters(host: Host, options: Options) -> str:
+def _parameters(host: LabHost, options: Options) -> str:
     name = options["module"]
     module = host.kernel_modules.get(name)
     if module is None:
@@ -136,7 +136,7 @@ def _parameters(host: Host, options: Options) -> str:
     return table(("Name", "Type", "Value", "Description"), rows)
 
 
-def _set_parameters(host: Host, options: Options) -> str:
+def _set_parameters(host: LabHost, options: Options) -> str:
     """Replace the whole option string, as ESXi does unless it is asked to append; it is read at the next load."""
     name, words = options["module"], options["parameter-string"].split()
     module, known = host.kernel_modules.get(name), _MODULE_PARAMETERS.get(name, {})
@@ -169,7 +169,7 @@ _MODULE_PARAMETERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _vib_list(host: Host, options: Options) -> str:
+def _vib_list(host: LabHost, options: Options) -> str:
     titles = ("Name", "Version", "Vendor", "Acceptance Level", "Install Date")
     vibs = sorted(host.vibs, key=lambda v: v.name.lower())
     return table(titles, [(v.name, v.version, v.vendor, v.acceptance, v.installed) for v in vibs])

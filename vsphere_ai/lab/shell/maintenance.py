@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from vsphere_ai.lab.hardware.host import Host, HostRefused
+from vsphere_ai.lab.hardware.host import HostRefused, LabHost
 
 _POLL_SECONDS = 0.05
 
 
-def request(host: Host, enabled: bool, timeout: float) -> None:
+def request(host: LabHost, enabled: bool, timeout: float) -> None:
     """Enter or leave maintenance mode within `timeout` seconds (0 waits for ever); raise `HostRefused`."""
     if host.in_maintenance == enabled:
         raise HostRefused(f"Maintenance mode is already {'enabled' if enabled else 'disabled'}.")
@@ -23,7 +23,7 @@ def request(host: Host, enabled: bool, timeout: float) -> None:
     host.ledger.record(host.name, call, channel="ssh")
 
 
-def _wait_until_empty(host: Host, timeout: float) -> None:
+def _wait_until_empty(host: LabHost, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while host.running_vms():
         if timeout and time.monotonic() >= deadline:

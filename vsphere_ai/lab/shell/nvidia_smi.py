@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vsphere_ai.lab.hardware.gpu import Activation, Gpu, Nvml, NvmlError
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import Activation, LabGpu, Nvml, NvmlError
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.shell import smi_mig, smi_overview, smi_query, smi_vgpu
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.smi_select import NO_DEVICES, pick
 
-_NO_DRIVER = Result(
+_NO_DRIVER = ShellResult(
     9,
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n\n",
 )
-_BAD_ARGUMENTS = Result(1, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n")
+_BAD_ARGUMENTS = ShellResult(1, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n")
 _BUSY = (
     "{0} is currently being used by one or more other processes (e.g. CUDA application or a monitoring application "
     "such as another instance of nvidia-smi). Please first kill all processes using the device and retry the command "
@@ -24,7 +24,7 @@ _BUSY = (
 _NEEDS_RESET = "Reboot the system or try nvidia-smi --gpu-reset to make MIG mode effective on GPU {0}\n"
 
 
-def main(host: Host, argv: Sequence[str]) -> Result:
+def main(host: LabHost, argv: Sequence[str]) -> ShellResult:
     """Run ``nvidia-smi ARGV`` on a host."""
     with host.changing():
         if not host.driver:
@@ -36,7 +36,7 @@ def main(host: Host, argv: Sequence[str]) -> Result:
         return _top_level(host, list(argv))
 
 
-def _top_level(host: Host, argv: list[str]) -> Result:
+def _top_level(host: LabHost, argv: list[str]) -> ShellResult:
     """Carry out the form without a subcommand; options may come in any order."""
     options: dict[str, str] = {}
     while argv:
@@ -45,39 +45,39 @@ def _top_level(host: Host, argv: list[str]) -> Result:
         name = {"--id": "-i", "--multi-instance-gpu": "-mig", "--gpu-reset": "-r", "--list-gpus": "-L"}.get(name, name)
         if name in ("-i", "-mig") and not has_value:
             if not argv:
-                return Result(2, f'Option "{word}" is missing its value.\n')
+                return ShellResult(2, f'Option "{word}" is missing its value.\n')
             value = argv.pop(0)
         if name not in ("-i", "-mig", "-r", "-L", "-q", "--query", "--query-gpu", "--format"):
             return _BAD_ARGUMENTS
         options[name] = value
     if "-L" in options and "-i" in options:
         text = "ERROR: Option -i is not valid for this command. Please run 'nvidia-smi -h' for help.\n\n"
-        return Result(2, text)
+        return ShellResult(2, text)
     gpus = pick(host, options.get("-i"))
     if not gpus:
         return NO_DEVICES
     return _form(host, gpus, options)
 
 
-def _form(host: Host, gpus: list[Gpu], options: dict[str, str]) -> Result:
+def _form(host: LabHost, gpus: list[LabGpu], options: dict[str, str]) -> ShellResult:
     if "-mig" in options:
         return _set_mig(host, gpus, options["-mig"])
     if "--query-gpu" in options:
         return smi_query.csv(gpus, options["--query-gpu"], options.get("--format", ""))
     if "-L" in options:
-        return Result(0, smi_overview.listing(gpus))
+        return ShellResult(0, smi_overview.listing(gpus))
     if "-q" in options or "--query" in options:
-        return Result(0, smi_query.log(host, gpus))
+        return ShellResult(0, smi_query.log(host, gpus))
     if "-r" in options:
-        return Result(Nvml.NOT_SUPPORTED, f"Resetting GPU {gpus[0].smi_bus_id} is not supported.\n")
-    return Result(0, smi_overview.table(host, gpus))
+        return ShellResult(Nvml.NOT_SUPPORTED, f"Resetting GPU {gpus[0].smi_bus_id} is not supported.\n")
+    return ShellResult(0, smi_overview.table(host, gpus))
 
 
-def _set_mig(host: Host, gpus: list[Gpu], value: str) -> Result:
+def _set_mig(host: LabHost, gpus: list[LabGpu], value: str) -> ShellResult:
     """Switch MIG mode; a change that only becomes pending prints a warning and still exits 0."""
     enabled = _mode(value, lenient=gpus[0].driver_major < 510)
     if enabled is None:
-        return Result(2, f"Invalid MIG Mode: {value}\nTerminating early due to previous errors.\n")
+        return ShellResult(2, f"Invalid MIG Mode: {value}\nTerminating early due to previous errors.\n")
     verb = "enable" if enabled else "disable"
     out, status = "", 0
     for gpu in gpus:
@@ -87,7 +87,7 @@ def _set_mig(host: Host, gpus: list[Gpu], value: str) -> Result:
         except NvmlError as error:
             out += f"Unable to {verb} MIG Mode for GPU {bus}: {error}\n"
             if error.code is not Nvml.NOT_SUPPORTED:
-                return Result(error.code, out + "Terminating early due to previous errors.\n")
+                return ShellResult(error.code, out + "Terminating early due to previous errors.\n")
             out += "Treating as warning and moving on.\n"
             status = Nvml.NOT_SUPPORTED
             continue
@@ -102,7 +102,7 @@ def _set_mig(host: Host, gpus: list[Gpu], value: str) -> Result:
             reason = "In use by another client" if busy else "Not Supported"
             out += f"Warning: MIG mode is in pending {verb} state for GPU {bus}:{reason}\n"
             out += (_BUSY if busy else _NEEDS_RESET).format(bus)
-    return Result(status, out + "All done.\n")
+    return ShellResult(status, out + "All done.\n")
 
 
 def _mode(value: str, *, lenient: bool) -> bool | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 
 
 @dataclass(frozen=True)
-class Result:
+class ShellResult:
     """Exit status and what was written to standard output and standard error."""
 
     status: int = 0
@@ -17,5 +17,5 @@ class Result:
     stderr: str = ""
 
 
-Command = Callable[[Host, Sequence[str]], Result]
+Command = Callable[[LabHost, Sequence[str]], ShellResult]
 """A command takes the host and its arguments without its own name. It locks the host itself."""

@@ -6,9 +6,9 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.shell import basics, esxcli, nv_hostengine, nvidia_smi, vim_cmd
-from vsphere_ai.lab.shell.result import Command, Result
+from vsphere_ai.lab.shell.result import Command, ShellResult
 
 COMMANDS: Mapping[str, Command] = {
     **basics.COMMANDS,
@@ -24,15 +24,15 @@ _CONNECTORS = (";", "&&", "||")
 _PUNCTUATION = ";&|<>"
 
 
-def run_line(host: Host, line: str) -> Result:
+def run_line(host: LabHost, line: str) -> ShellResult:
     """Run a command line on a host and return its result; a line the shell cannot read gives status 2."""
     try:
         return run_words(line, lambda argv: _command(host, argv))
     except ValueError as error:
-        return Result(2, "", f"sh: syntax error: {error}\n")
+        return ShellResult(2, "", f"sh: syntax error: {error}\n")
 
 
-def run_words(line: str, command: Callable[[list[str]], Result]) -> Result:
+def run_words(line: str, command: Callable[[list[str]], ShellResult]) -> ShellResult:
     """Run the commands of a line, each by `command`; `ValueError` for a line that the shell cannot read."""
     status, out, err = 0, "", ""
     for connector, pipeline in _pipelines(_words(line)):
@@ -40,7 +40,7 @@ def run_words(line: str, command: Callable[[list[str]], Result]) -> Result:
             continue
         result = _pipe(command, pipeline)
         status, out, err = result.status, out + result.stdout, err + result.stderr
-    return Result(status, out, err)
+    return ShellResult(status, out, err)
 
 
 def _words(line: str) -> list[str]:
@@ -66,33 +66,33 @@ def _pipelines(words: list[str]) -> list[tuple[str, list[list[str]]]]:
     return [(connector, parts) for connector, parts in found if parts != [[]]]
 
 
-def _pipe(command: Callable[[list[str]], Result], commands: list[list[str]]) -> Result:
+def _pipe(command: Callable[[list[str]], ShellResult], commands: list[list[str]]) -> ShellResult:
     result = command(commands[0])
     for argv in commands[1:]:
         if argv[:1] != ["grep"]:
-            return Result(127, "", f"sh: {argv[0] if argv else ''}: not found\n")
+            return ShellResult(127, "", f"sh: {argv[0] if argv else ''}: not found\n")
         result = _grep(argv[1:], result)
     return result
 
 
-def _command(host: Host, argv: list[str]) -> Result:
+def _command(host: LabHost, argv: list[str]) -> ShellResult:
     if not argv:
-        return Result()
+        return ShellResult()
     name = argv[0].rsplit("/", 1)[-1]
     if argv[:2] == ["sh", "-c"] and len(argv) == 3:
         return run_line(host, argv[2])
     command = COMMANDS.get(name)
     if command is None or (name in _NEED_DRIVER and host.driver_vib is None):
-        return Result(127, "", f"sh: {argv[0]}: not found\n")
+        return ShellResult(127, "", f"sh: {argv[0]}: not found\n")
     return command(host, argv[1:])
 
 
-def _grep(argv: list[str], given: Result) -> Result:
+def _grep(argv: list[str], given: ShellResult) -> ShellResult:
     flags = "".join(a[1:] for a in argv if a.startswith("-"))
     patterns = [a for a in argv if not a.startswith("-")]
     if not patterns:
-        return Result(2, "", "BusyBox v1.29.3 () multi-call binary.\n")
+        return ShellResult(2, "", "BusyBox v1.29.3 () multi-call binary.\n")
     pattern = re.compile(patterns[0], re.IGNORECASE if "i" in flags else 0)
     kept = [line for line in given.stdout.splitlines() if bool(pattern.search(line)) != ("v" in flags)]
     text = f"{len(kept)}\n" if "c" in flags else "".join(f"{line}\n" for line in kept)
-    return Result(0 if kept else 1, text, given.stderr)
+    return ShellResult(0 if kept else 1, text, given.stderr)

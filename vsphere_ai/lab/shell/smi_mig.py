@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai.lab.hardware.boards import Profile
-from vsphere_ai.lab.hardware.gpu import NVML_TEXT, ComputeProfile, Gpu, GpuInstance, Nvml, NvmlError
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.boards import SimulatedProfile
+from vsphere_ai.lab.hardware.gpu import NVML_TEXT, ComputeProfile, GpuInstance, LabGpu, Nvml, NvmlError
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.shell import smi_tables
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.smi_select import NO_DEVICES, pick
 
 _LONG = {
@@ -36,47 +36,47 @@ _ACTIONS = ("-cgi", "-cci", "-dci", "-dgi", "-lgip", "-lgipp", "-lgi", "-lcip", 
 
 @dataclass
 class _Call:
-    host: Host
+    host: LabHost
     options: dict[str, str | None]
-    gpus: list[Gpu]
+    gpus: list[LabGpu]
     out: list[str] = field(default_factory=list)
 
     @property
-    def instances(self) -> list[tuple[Gpu, GpuInstance]]:
+    def instances(self) -> list[tuple[LabGpu, GpuInstance]]:
         wanted = _ids(self.options.get("-gi"))
         return [(g, i) for g in self.gpus for i in g.instances if wanted is None or i.id in wanted]
 
     def say(self, line: str) -> None:
         self.out.append(line + "\n")
 
-    def result(self, status: int = 0) -> Result:
-        return Result(status, "".join(self.out))
+    def result(self, status: int = 0) -> ShellResult:
+        return ShellResult(status, "".join(self.out))
 
-    def record(self, verb: str, gpu: Gpu, **detail: object) -> None:
+    def record(self, verb: str, gpu: LabGpu, **detail: object) -> None:
         self.host.ledger.record(self.host.name, f"nvidia-smi mig {verb}", {"gpu": gpu.pci, **detail}, channel="ssh")
 
 
-def main(host: Host, argv: Sequence[str]) -> Result:
+def main(host: LabHost, argv: Sequence[str]) -> ShellResult:
     """Run ``nvidia-smi mig ARGV``; to be called with the host's lock held."""
     parsed = _parse(host, argv)
-    if isinstance(parsed, Result):
+    if isinstance(parsed, ShellResult):
         return parsed
     action = next((a for a in _ACTIONS if a in parsed), None)
     gpus = pick(host, parsed.get("-i"))
     if not gpus:
         return NO_DEVICES
     if action is None:
-        return Result(1, "Invalid combination of input arguments. Please run 'nvidia-smi mig -h' for help.\n\n")
+        return ShellResult(1, "Invalid combination of input arguments. Please run 'nvidia-smi mig -h' for help.\n\n")
     modern = gpus[0].driver_major >= 550
     capable = [g for g in gpus if g.mig_capable]
     if not (action in ("-lgip", "-lgipp") and modern and capable):
         capable = [g for g in capable if g.mig_current]
     if not capable:
-        return Result(0 if modern else Nvml.NOT_FOUND, "No MIG-enabled devices found.\n")
+        return ShellResult(0 if modern else Nvml.NOT_FOUND, "No MIG-enabled devices found.\n")
     return _VERBS[action](_Call(host, parsed, capable))
 
 
-def _parse(host: Host, argv: Sequence[str]) -> dict[str, str | None] | Result:
+def _parse(host: LabHost, argv: Sequence[str]) -> dict[str, str | None] | ShellResult:
     options: dict[str, str | None] = {}
     words = list(argv)
     old = host.driver.startswith("470.")
@@ -84,10 +84,10 @@ def _parse(host: Host, argv: Sequence[str]) -> dict[str, str | None] | Result:
         given = words.pop(0)
         option = _LONG.get(given, given)
         if option not in (*_ACTIONS, *_VALUED) or (option == "-lcipp" and old):
-            return Result(2, f'Option "{given}" is not recognized.\n')
+            return ShellResult(2, f'Option "{given}" is not recognized.\n')
         has_value = bool(words) and not words[0].startswith("-")
         if option in _VALUED and not has_value:
-            return Result(2, f'Option "{given}" is missing its value.\n')
+            return ShellResult(2, f'Option "{given}" is missing its value.\n')
         options[option] = words.pop(0) if has_value and option in (*_VALUED, "-cci") else None
     return options
 
@@ -96,47 +96,47 @@ def _ids(text: str | None) -> set[int] | None:
     return None if text is None else {int(part) for part in text.split(",") if part.strip().isdigit()}
 
 
-def _failed(call: _Call, line: str, what: str, code: Nvml) -> Result:
+def _failed(call: _Call, line: str, what: str, code: Nvml) -> ShellResult:
     call.say(f"{line}: {NVML_TEXT[code]}")
     call.say(f"Failed to {what}: {NVML_TEXT[code]}")
     return call.result(code)
 
 
-def _none(call: _Call, what: str) -> Result:
+def _none(call: _Call, what: str) -> ShellResult:
     call.say(f"No {what} found: Not Found")
     return call.result(Nvml.NOT_FOUND)
 
 
-def _list_profiles(call: _Call) -> Result:
-    return Result(0, smi_tables.profiles(call.gpus))
+def _list_profiles(call: _Call) -> ShellResult:
+    return ShellResult(0, smi_tables.profiles(call.gpus))
 
 
-def _list_placements(call: _Call) -> Result:
-    return Result(0, smi_tables.placements(call.gpus))
+def _list_placements(call: _Call) -> ShellResult:
+    return ShellResult(0, smi_tables.placements(call.gpus))
 
 
-def _listing(table: Callable[[list[tuple[Gpu, GpuInstance]]], str]) -> Callable[[_Call], Result]:
-    def verb(call: _Call) -> Result:
+def _listing(table: Callable[[list[tuple[LabGpu, GpuInstance]]], str]) -> Callable[[_Call], ShellResult]:
+    def verb(call: _Call) -> ShellResult:
         found = call.instances
-        return Result(0, table(found)) if found else _none(call, "GPU instances")
+        return ShellResult(0, table(found)) if found else _none(call, "GPU instances")
 
     return verb
 
 
-def _list_computes(call: _Call) -> Result:
+def _list_computes(call: _Call) -> ShellResult:
     found = call.instances
     if not found:
         return _none(call, "GPU instances")
     if not any(i.computes for _, i in found):
         return _none(call, "compute instances")
-    return Result(0, smi_tables.computes(found))
+    return ShellResult(0, smi_tables.computes(found))
 
 
-def _default_computes(call: _Call) -> Result:
-    return Result() if any(i.computes for _, i in call.instances) else _none(call, "compute instances")
+def _default_computes(call: _Call) -> ShellResult:
+    return ShellResult() if any(i.computes for _, i in call.instances) else _none(call, "compute instances")
 
 
-def _create_instances(call: _Call) -> Result:
+def _create_instances(call: _Call) -> ShellResult:
     for gpu in call.gpus:
         made: list[str] = []
         try:
@@ -153,7 +153,7 @@ def _create_instances(call: _Call) -> Result:
     return call.result()
 
 
-def _create_instance(call: _Call, gpu: Gpu, token: str) -> str:
+def _create_instance(call: _Call, gpu: LabGpu, token: str) -> str:
     profile, start = _profile_and_start(gpu, token)
     made = gpu.create(profile, start)
     call.say(
@@ -166,7 +166,7 @@ def _create_instance(call: _Call, gpu: Gpu, token: str) -> str:
     return f"{profile.name}@{made.start}"
 
 
-def _profile_and_start(gpu: Gpu, token: str) -> tuple[Profile, int | None]:
+def _profile_and_start(gpu: LabGpu, token: str) -> tuple[SimulatedProfile, int | None]:
     """Read ``id|name[:start]`` as leniently as nvidia-smi: a start it cannot read means no start."""
     text, _, start = token.lstrip().partition(":")
     number = re.fullmatch(r"\+?0*(\d+)", text)
@@ -182,7 +182,7 @@ def _start(text: str) -> int | None:
 
 
 def _create_compute(
-    call: _Call, gpu: Gpu, instance: GpuInstance, profile: ComputeProfile, *, start: int | None = None
+    call: _Call, gpu: LabGpu, instance: GpuInstance, profile: ComputeProfile, *, start: int | None = None
 ) -> None:
     made = instance.create_compute(profile, start)
     call.say(
@@ -191,7 +191,7 @@ def _create_compute(
     )
 
 
-def _create_computes(call: _Call) -> Result:
+def _create_computes(call: _Call) -> ShellResult:
     found = call.instances
     if not found:
         return _none(call, "GPU instances")
@@ -217,7 +217,7 @@ def _create_computes(call: _Call) -> Result:
     return call.result()
 
 
-def _destroy_computes(call: _Call) -> Result:
+def _destroy_computes(call: _Call) -> ShellResult:
     found = call.instances
     if not found:
         return _none(call, "GPU instances")
@@ -236,7 +236,7 @@ def _destroy_computes(call: _Call) -> Result:
     return call.result()
 
 
-def _destroy_instances(call: _Call) -> Result:
+def _destroy_instances(call: _Call) -> ShellResult:
     found = call.instances
     if not found:
         return _none(call, "GPU instances")
@@ -252,7 +252,7 @@ def _destroy_instances(call: _Call) -> Result:
     return call.result()
 
 
-_VERBS: dict[str, Callable[[_Call], Result]] = {
+_VERBS: dict[str, Callable[[_Call], ShellResult]] = {
     "-lgip": _list_profiles,
     "-lgipp": _list_placements,
     "-lgi": _listing(smi_tables.instances),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime
 
-from vsphere_ai.lab.hardware.gpu import Gpu, GpuInstance
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import GpuInstance, LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.shell.smi_query import memory_used
 from vsphere_ai.lab.shell.smi_tables import compute_name
 
@@ -42,7 +42,7 @@ _WIDE_ROW = """\
 """
 
 
-def table(host: Host, gpus: list[Gpu]) -> str:
+def table(host: LabHost, gpus: list[LabGpu]) -> str:
     """Return the overview of the GPUs with the vGPU workers of running VMs."""
     wide = gpus[0].driver_major >= 530
     head, row, width = (_WIDE_HEAD, _WIDE_ROW, 26) if wide else (_NARROW_HEAD, _NARROW_ROW, 18)
@@ -58,7 +58,7 @@ def table(host: Host, gpus: list[Gpu]) -> str:
     return f"{text}\n{rule}\n|{' Processes:':<{inner}}|\n|{'=' * inner}|\n{body}\n{rule}\n"
 
 
-def listing(gpus: list[Gpu]) -> str:
+def listing(gpus: list[LabGpu]) -> str:
     """Return the `-L` lines; MIG devices, which are compute instances, come under their GPU by instance id."""
     text = ""
     for gpu in gpus:
@@ -70,19 +70,19 @@ def listing(gpus: list[Gpu]) -> str:
     return text
 
 
-def _mig_uuid(gpu: Gpu, instance: GpuInstance, compute: int) -> str:
+def _mig_uuid(gpu: LabGpu, instance: GpuInstance, compute: int) -> str:
     return f"MIG-{uuid.uuid5(uuid.NAMESPACE_OID, f'{gpu.uuid}/{instance.id}/{compute}')}"
 
 
-def _ecc(gpu: Gpu) -> str:
+def _ecc(gpu: LabGpu) -> str:
     return "On" if gpu.mig_current else "0"
 
 
-def _load(gpu: Gpu) -> str:
+def _load(gpu: LabGpu) -> str:
     return "N/A" if gpu.mig_current else "0%"
 
 
-def _mig_cell(gpu: Gpu) -> str:
+def _mig_cell(gpu: LabGpu) -> str:
     if not gpu.mig_capable:
         return "N/A"
     pending = "*" if gpu.mig_current != gpu.mig_pending else ""

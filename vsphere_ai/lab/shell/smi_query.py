@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.shell.result import ShellResult
 
 _NA = "[N/A]"
 _PRE_SRIOV = ("turing", "volta", "pascal", "maxwell")
 
 
-def memory_used(gpu: Gpu) -> int:
+def memory_used(gpu: LabGpu) -> int:
     """Return the used framebuffer in MiB: what vGPUs hold, and a little for the driver."""
     return sum(v.framebuffer_gb for v in gpu.vgpus) * 1024 + 6
 
 
-def mig_mode(gpu: Gpu, enabled: bool) -> str:
+def mig_mode(gpu: LabGpu, enabled: bool) -> str:
     """Return a MIG mode as CSV shows it."""
     return ("Enabled" if enabled else "Disabled") if gpu.mig_capable else _NA
 
 
-_PLAIN: Mapping[str, Callable[[Gpu], object]] = {
+_PLAIN: Mapping[str, Callable[[LabGpu], object]] = {
     "timestamp": lambda g: datetime.now(UTC).strftime("%Y/%m/%d %H:%M:%S.%f")[:-3],
     "driver_version": lambda g: g.driver,
     "index": lambda g: g.index,
@@ -57,7 +57,7 @@ _PLAIN: Mapping[str, Callable[[Gpu], object]] = {
     "pcie.link.width.current": lambda g: 16,
     "pcie.link.width.max": lambda g: 16,
 }
-_WITH_UNIT: Mapping[str, tuple[str, Callable[[Gpu], object]]] = {
+_WITH_UNIT: Mapping[str, tuple[str, Callable[[LabGpu], object]]] = {
     "memory.total": ("MiB", lambda g: g.memory_mib),
     "memory.used": ("MiB", memory_used),
     "memory.free": ("MiB", lambda g: g.memory_mib - memory_used(g)),
@@ -68,26 +68,28 @@ _WITH_UNIT: Mapping[str, tuple[str, Callable[[Gpu], object]]] = {
 }
 
 
-def csv(gpus: list[Gpu], fields: str, layout: str) -> Result:
+def csv(gpus: list[LabGpu], fields: str, layout: str) -> ShellResult:
     """Answer ``--query-gpu=FIELDS --format=LAYOUT``; LAYOUT must say csv, and may add noheader and nounits."""
     wanted = [field.strip() for field in fields.split(",")]
     for field in wanted:
         if field not in _PLAIN and field not in _WITH_UNIT and field != "count":
-            return Result(2, f'Field "{field}" is not a valid field to query.\n\n')
+            return ShellResult(2, f'Field "{field}" is not a valid field to query.\n\n')
     flags = {flag.strip() for flag in layout.split(",")}
     if "csv" not in flags or flags - {"csv", "noheader", "nounits"}:
-        return Result(2, "--format= switch is missing or not valid. Only csv, noheader and nounits are supported.\n\n")
+        return ShellResult(
+            2, "--format= switch is missing or not valid. Only csv, noheader and nounits are supported.\n\n"
+        )
     lines = [] if "noheader" in flags else [", ".join(_title(field) for field in wanted)]
     for gpu in gpus:
         lines.append(", ".join(_value(gpu, field, len(gpus), "nounits" not in flags) for field in wanted))
-    return Result(0, "".join(f"{line}\n" for line in lines))
+    return ShellResult(0, "".join(f"{line}\n" for line in lines))
 
 
 def _title(field: str) -> str:
     return f"{field} [{_WITH_UNIT[field][0]}]" if field in _WITH_UNIT else field
 
 
-def _value(gpu: Gpu, field: str, count: int, units: bool) -> str:
+def _value(gpu: LabGpu, field: str, count: int, units: bool) -> str:
     if field == "count":
         return str(count)
     if field in _PLAIN:
@@ -97,7 +99,7 @@ def _value(gpu: Gpu, field: str, count: int, units: bool) -> str:
     return value if value == _NA or not units else f"{value} {unit}"
 
 
-def log(host: Host, gpus: list[Gpu]) -> str:
+def log(host: LabHost, gpus: list[LabGpu]) -> str:
     """Answer ``-q``: identity, MIG mode, virtualisation mode and memory of each GPU."""
     now = datetime.now(UTC).strftime("%a %b %e %H:%M:%S %Y")
     lines = ["", "==============NVSMI LOG==============", ""]
@@ -108,7 +110,7 @@ def log(host: Host, gpus: list[Gpu]) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _gpu_log(gpu: Gpu) -> list[str]:
+def _gpu_log(gpu: LabGpu) -> list[str]:
     shared_direct = gpu.active == "sharedDirect"
     vgpu_mode = "Non SR-IOV" if gpu.board.architecture in _PRE_SRIOV else "SR-IOV"
     mode = {flag: mig_mode(gpu, flag).strip("[]") for flag in (True, False)}

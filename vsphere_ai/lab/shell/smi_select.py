@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.shell.result import ShellResult
 
-NO_DEVICES = Result(6, "No devices were found\n")
+NO_DEVICES = ShellResult(6, "No devices were found\n")
 
 
-def visible(host: Host) -> list[Gpu]:
+def visible(host: LabHost) -> list[LabGpu]:
     """Return the GPUs the driver sees: all but those in passthrough."""
     return [gpu for gpu in host.gpus if gpu.active != "direct"]
 
 
-def pick(host: Host, wanted: str | None) -> list[Gpu]:
+def pick(host: LabHost, wanted: str | None) -> list[LabGpu]:
     """Return the GPUs a comma list of ids names, all when there is no list; empty when none matches."""
     if wanted is None:
         return visible(host)
@@ -22,5 +22,5 @@ def pick(host: Host, wanted: str | None) -> list[Gpu]:
     return [gpu for gpu in visible(host) if ids & _spellings(gpu)]
 
 
-def _spellings(gpu: Gpu) -> set[str]:
+def _spellings(gpu: LabGpu) -> set[str]:
     return {str(gpu.index), gpu.uuid.lower(), gpu.pci.lower(), gpu.smi_bus_id.lower()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from vsphere_ai.lab.hardware.gpu import ComputeProfile, Gpu, GpuInstance
+from vsphere_ai.lab.hardware.gpu import ComputeProfile, GpuInstance, LabGpu
 
 _LGIP = (
     "| GPU instance profiles:                                                      |",
@@ -30,7 +30,7 @@ _LCIP = (
 )
 
 
-def profiles(gpus: Iterable[Gpu]) -> str:
+def profiles(gpus: Iterable[LabGpu]) -> str:
     """Return the `-lgip` table; Free is how many more instances fit now."""
     rows = []
     for gpu in gpus:
@@ -45,7 +45,7 @@ def profiles(gpus: Iterable[Gpu]) -> str:
     return _table(_LGIP, rows)
 
 
-def placements(gpus: Iterable[Gpu]) -> str:
+def placements(gpus: Iterable[LabGpu]) -> str:
     """Return the `-lgipp` lines."""
     return "".join(
         f"GPU {gpu.index:2d} Profile ID {p.id:2d} {_starts(p.starts)}:{p.size}\n"
@@ -54,7 +54,7 @@ def placements(gpus: Iterable[Gpu]) -> str:
     )
 
 
-def instances(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
+def instances(found: Iterable[tuple[LabGpu, GpuInstance]]) -> str:
     """Return the `-lgi` table."""
     rows = [
         f"|{gpu.index:4d}  {'MIG ' + gpu.profile_name(i.profile):<18}{i.profile.id:4d}{i.id:9d}"
@@ -64,7 +64,7 @@ def instances(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
     return _table(_LGI, rows)
 
 
-def computes(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
+def computes(found: Iterable[tuple[LabGpu, GpuInstance]]) -> str:
     """Return the `-lci` table."""
     rows = [
         f"|{gpu.index:4d}{i.id:7d}       {'MIG ' + compute_name(gpu, i, c.profile):<18}{c.profile.id:4d}{c.id:10d}"
@@ -75,7 +75,7 @@ def computes(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
     return _table(_LCI, rows)
 
 
-def compute_profiles(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
+def compute_profiles(found: Iterable[tuple[LabGpu, GpuInstance]]) -> str:
     """Return the `-lcip` table; a star marks the profile `-cci` takes by default."""
     rows = []
     for gpu, i in found:
@@ -91,7 +91,7 @@ def compute_profiles(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
     return _table(_LCIP, rows)
 
 
-def compute_placements(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
+def compute_placements(found: Iterable[tuple[LabGpu, GpuInstance]]) -> str:
     """Return the `-lcipp` lines."""
     return "".join(
         f"GPU {gpu.index:2d} GI {i.id:2d} Profile ID {c.id:2d} {_starts(c.starts)}:{c.slices}\n"
@@ -100,7 +100,7 @@ def compute_placements(found: Iterable[tuple[Gpu, GpuInstance]]) -> str:
     )
 
 
-def compute_name(gpu: Gpu, instance: GpuInstance, profile: ComputeProfile) -> str:
+def compute_name(gpu: LabGpu, instance: GpuInstance, profile: ComputeProfile) -> str:
     """Return the name of a compute instance: ``1c.3g.20gb`` for a part, ``3g.20gb`` for the whole."""
     whole = gpu.profile_name(instance.profile)
     return whole if profile.default else f"{profile.slices}c.{whole}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from vsphere_ai.lab.hardware.gpu import Gpu, Nvml
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu, Nvml
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.vgpu import VgpuType, board_types, offered_types
-from vsphere_ai.lab.shell.result import Result
+from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.smi_select import NO_DEVICES, pick
 from vsphere_ai.lab.shell.smi_vgpu_query import query
 
@@ -24,17 +24,17 @@ _HEAD = """\
 _OPTIONS = {"--supported": "-s", "--creatable": "-c", "--query": "-q", "--id": "-i", "--verbose": "-v"}
 
 
-def main(host: Host, argv: Sequence[str]) -> Result:
+def main(host: LabHost, argv: Sequence[str]) -> ShellResult:
     """Run ``nvidia-smi vgpu ARGV``; to be called with the host's lock held."""
     words, wanted, options = list(argv), None, set()
     while words:
         given = words.pop(0)
         option = _OPTIONS.get(given, given)
         if option not in _OPTIONS.values():
-            return Result(Nvml.INVALID_ARGUMENT, f'Option "{given}" is not recognized.\n')
+            return ShellResult(Nvml.INVALID_ARGUMENT, f'Option "{given}" is not recognized.\n')
         if option == "-i":
             if not words:
-                return Result(Nvml.INVALID_ARGUMENT, f'Option "{given}" is missing its value.\n')
+                return ShellResult(Nvml.INVALID_ARGUMENT, f'Option "{given}" is missing its value.\n')
             wanted = words.pop(0)
         options.add(option)
     gpus = pick(host, wanted)
@@ -42,15 +42,15 @@ def main(host: Host, argv: Sequence[str]) -> Result:
         return NO_DEVICES
     able = [g for g in gpus if g.active == "sharedDirect"]
     if not able:
-        return Result(0, "No supported devices in vGPU mode\n")
+        return ShellResult(0, "No supported devices in vGPU mode\n")
     if "-s" in options:
-        return Result(0, _types(able, board_types, verbose="-v" in options))
+        return ShellResult(0, _types(able, board_types, verbose="-v" in options))
     if "-c" in options:
-        return Result(0, _types(able, creatable, verbose="-v" in options))
-    return Result(0, query(host, able) if "-q" in options else _table(host, able))
+        return ShellResult(0, _types(able, creatable, verbose="-v" in options))
+    return ShellResult(0, query(host, able) if "-q" in options else _table(host, able))
 
 
-def creatable(gpu: Gpu) -> tuple[VgpuType, ...]:
+def creatable(gpu: LabGpu) -> tuple[VgpuType, ...]:
     """Return the types of which one more could start now; with MIG on only those with a free GPU instance."""
     if gpu.mig_current:
         free = {i.profile for i in gpu.instances if i.vm is None}
@@ -59,7 +59,7 @@ def creatable(gpu: Gpu) -> tuple[VgpuType, ...]:
     return tuple(t for t in offered_types(gpu) if len(gpu.vgpus) < t.max_per_gpu and running <= {t.name})
 
 
-def _types(gpus: Iterable[Gpu], kinds: Callable[[Gpu], tuple[VgpuType, ...]], *, verbose: bool) -> str:
+def _types(gpus: Iterable[LabGpu], kinds: Callable[[LabGpu], tuple[VgpuType, ...]], *, verbose: bool) -> str:
     text = ""
     for gpu in gpus:
         text += f"GPU {gpu.smi_bus_id}\n"
@@ -68,7 +68,7 @@ def _types(gpus: Iterable[Gpu], kinds: Callable[[Gpu], tuple[VgpuType, ...]], *,
     return text
 
 
-def _verbose(gpu: Gpu, kind: VgpuType) -> str:
+def _verbose(gpu: LabGpu, kind: VgpuType) -> str:
     profile = kind.profile.id if kind.profile else "N/A"
     rows = (
         ("Name", kind.smi_name),
@@ -81,7 +81,7 @@ def _verbose(gpu: Gpu, kind: VgpuType) -> str:
     return "".join(f"{'        ' + label:<42}: {value}\n" for label, value in rows)
 
 
-def _table(host: Host, gpus: Iterable[Gpu]) -> str:
+def _table(host: LabHost, gpus: Iterable[LabGpu]) -> str:
     text = datetime.now(UTC).strftime("%a %b %e %H:%M:%S %Y") + "\n" + _HEAD.format(host.driver)
     for gpu in gpus:
         names = {t.name: t.smi_name for t in board_types(gpu)}

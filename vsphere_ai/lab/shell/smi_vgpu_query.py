@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from vsphere_ai.lab.hardware.gpu import Gpu, Vgpu
-from vsphere_ai.lab.hardware.host import Guest, Host
+from vsphere_ai.lab.hardware.gpu import LabGpu, LabVgpu
+from vsphere_ai.lab.hardware.host import LabGuest, LabHost
 from vsphere_ai.lab.hardware.vgpu import board_types
 
 FIRST_TYPE = 1000
@@ -18,7 +18,7 @@ LEASE = timedelta(days=1)
 """How long a licence lasts from the last renewal on (NVIDIA License System, default lease)."""
 
 
-def query(host: Host, gpus: Iterable[Gpu]) -> str:
+def query(host: LabHost, gpus: Iterable[LabGpu]) -> str:
     """Return the listing of these GPUs; to be called with the host's lock held."""
     lines = []
     for gpu in gpus:
@@ -27,7 +27,7 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
         types = {t.name: (number, t.smi_name) for number, t in enumerate(board_types(gpu), FIRST_TYPE)}
         for vgpu in gpu.vgpus:
             lines.append(f"{'    vGPU ID':<42}: {vgpu.id}")
-            guest = host.guest_of(vgpu.vm) or Guest(host.driver)
+            guest = host.guest_of(vgpu.vm) or LabGuest(host.driver)
             instance = vgpu.gi if vgpu.gi is not None and host.shows_instances else "N/A"
             rows = {
                 "VM ID": vgpu.id - 3251634000,
@@ -51,7 +51,7 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _placement(host: Host, gpu: Gpu, vgpu: Vgpu) -> dict[str, object]:
+def _placement(host: LabHost, gpu: LabGpu, vgpu: LabVgpu) -> dict[str, object]:
     """Return where a vGPU begins, from R550 on: in mixed-size mode its first GB of the frame buffer.
 
     That `N/A` stands elsewhere is seen in captures; newer drivers may show places in same-size mode, too.
@@ -61,7 +61,7 @@ def _placement(host: Host, gpu: Gpu, vgpu: Vgpu) -> dict[str, object]:
     return {"Placement ID": "N/A" if vgpu.part is None or not host.shows_instances else vgpu.part.start}
 
 
-def _licence(guest: Guest) -> str:
+def _licence(guest: LabGuest) -> str:
     if not guest.driver:
         return "N/A (Expiry: N/A)"
     if guest.licence == "unknown":
@@ -72,7 +72,7 @@ def _licence(guest: Guest) -> str:
     return f"Licensed (Expiry: {expiry:%Y-%-m-%-d} {expiry.hour}:{expiry.minute}:{expiry.second} GMT)"
 
 
-def _sections(vgpu: Vgpu) -> dict[str, dict[str, str]]:
+def _sections(vgpu: LabVgpu) -> dict[str, dict[str, str]]:
     total, idle = vgpu.framebuffer_gb * 1024, {"Active Sessions": "0", "Average FPS": "0", "Average Latency": "0"}
     return {
         "PCI": {"Bus Id": "00000000:02:04.0"},

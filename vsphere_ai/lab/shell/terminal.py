@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.shell.run import run_line
 
 _BANNER = (
@@ -24,7 +24,7 @@ class Wire(Protocol):
         """Show bytes."""
 
 
-def converse(host: Host, wire: Wire) -> int:
+def converse(host: LabHost, wire: Wire) -> int:
     """Talk until `exit`, Ctrl-D or the client is gone; return the status of the last command."""
     prompt = f"[root@{host.name.partition('.')[0]}:~] "
     status = 0

@@ -11,27 +11,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.inventories.inventory_fields import (
     Address,
     FilePath,
+    InventorySection,
     Password,
     Peer,
     Port,
-    Section,
     split_peer,
 )
 from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventories.inventory_leaves import Leaf, read_leaves
 from vsphere_ai.language.inventories.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.inventories.inventory_variables import VARS, read_inventory_values, refuse_variables
-from vsphere_ai.language.inventories.selectors import HostGroup, VmGroup
-from vsphere_ai.language.yaml_files.document import Faults, require
+from vsphere_ai.language.inventories.selectors import HostGroup, VmSelector
+from vsphere_ai.language.yaml_files.document import FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load
-from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS, InventoryValues
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.model.names.networks import AddressRange
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.security.file_ownership import gap
 from vsphere_ai.security.state_dir import lab_dir
@@ -52,7 +52,7 @@ def _fingerprint(text: str) -> str:
     return digits
 
 
-class Tls(Section):
+class Tls(InventorySection):
     """What a vCenter's certificate is checked against; nothing given: the system's certificate authorities."""
 
     ca_file: FilePath | None = None
@@ -66,7 +66,7 @@ class Tls(Section):
         return self
 
 
-class VCenterSettings(Section):
+class VCenterSettings(InventorySection):
     """How to reach a vCenter. `password` is a reference for `credentials.fetch`; file paths are absolute."""
 
     name: str
@@ -79,7 +79,7 @@ class VCenterSettings(Section):
     """What keeps other runs away, unless ``--lock`` says something else."""
 
 
-class SshSettings(Section):
+class SshSettings(InventorySection):
     """How to reach the shells of the ESXi hosts. Exactly one of `password` and `key_file` is set.
 
     `password` and `key_passphrase` are references for `credentials.fetch`.
@@ -110,11 +110,11 @@ class SshSettings(Section):
 
 
 @dataclass(frozen=True)
-class Group:
+class InventoryGroup:
     """A named selection and the place it is written at."""
 
     name: str
-    selector: HostGroup | VmGroup
+    selector: HostGroup | VmSelector
     mark: Mark
     excerpt: str = ""
 
@@ -125,12 +125,12 @@ class Inventory:
 
     path: Path
     vcenters: Mapping[str, VCenterSettings] = field(default_factory=dict)
-    hosts: Mapping[str, Group] = field(default_factory=dict)
-    vms: Mapping[str, Group] = field(default_factory=dict)
+    hosts: Mapping[str, InventoryGroup] = field(default_factory=dict)
+    vms: Mapping[str, InventoryGroup] = field(default_factory=dict)
     ssh: SshSettings | None = None
     guests: GuestsSettings | None = None
-    pools: Mapping[str, Pool] = field(default_factory=dict)
-    reserved: tuple[Range, ...] = ()
+    pools: Mapping[str, AddressPool] = field(default_factory=dict)
+    reserved: tuple[AddressRange, ...] = ()
     """Addresses that no pool gives away."""
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
     variables: InventoryValues = field(default_factory=InventoryValues)
@@ -144,12 +144,12 @@ class Inventory:
         """Whether a run may start the SSH service of a host for its own time."""
         return self.ssh is None or self.ssh.start_service != "never"
 
-    def groups(self, kind: TargetKind) -> Mapping[str, Group]:
+    def groups(self, kind: TargetKind) -> Mapping[str, InventoryGroup]:
         """Return the groups of hosts or of VMs; there are none of datacenters."""
         return {"host": self.hosts, "vm": self.vms}.get(kind, {})
 
 
-class _File(Section):
+class _File(InventorySection):
     """The keys of an inventory file."""
 
     lab: bool = False
@@ -167,10 +167,10 @@ class _File(Section):
 
 def load_inventory(path: Path) -> Inventory:
     """Read an inventory; `InputError` with every fault, `UsageError` when it needs a lab and none runs."""
-    faults = Faults()
+    faults = FaultCollector()
     document = load(path, faults)
     base = path.absolute().parent
-    place = Place(document, (), faults)
+    place = ValuePlace(document, (), faults)
     refuse_variables(document, faults)
     data = document.data
     if isinstance(data, Mapping):
@@ -183,7 +183,7 @@ def load_inventory(path: Path) -> Inventory:
         path=path,
         vcenters=_vcenters(file.vcenters, place, base),
         hosts=_groups(file.hosts, "hosts", HostGroup, place),
-        vms=_groups(file.vms, "vms", VmGroup, place),
+        vms=_groups(file.vms, "vms", VmSelector, place),
         pools=_pools(file, place),
         reserved=read_reserved(file.reserved_addresses, document, faults),
         leaves=read_leaves(file.leaves, place),
@@ -282,7 +282,7 @@ def _with_lab(inventory: Inventory) -> Inventory:
     )
 
 
-def _vcenters(values: Mapping[str, object], place: Place, base: Path) -> dict[str, VCenterSettings]:
+def _vcenters(values: Mapping[str, object], place: ValuePlace, base: Path) -> dict[str, VCenterSettings]:
     found: dict[str, VCenterSettings] = {}
     for name, value in values.items():
         path = ("vcenters", name)
@@ -297,16 +297,16 @@ def _vcenters(values: Mapping[str, object], place: Place, base: Path) -> dict[st
     return found
 
 
-def _pools(file: _File, place: Place) -> dict[str, Pool]:
+def _pools(file: _File, place: ValuePlace) -> dict[str, AddressPool]:
     for section, name in (*(("pools", n) for n in file.pools), *(("leaves", n) for n in file.leaves)):
         _check_name(name, (section, name), place)
     return read_pools(file.pools, place.document, place.faults)
 
 
 def _groups(
-    values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], place: Place
-) -> dict[str, Group]:
-    found: dict[str, Group] = {}
+    values: Mapping[str, object], section: str, model: type[HostGroup | VmSelector], place: ValuePlace
+) -> dict[str, InventoryGroup]:
+    found: dict[str, InventoryGroup] = {}
     for name, value in values.items():
         path = (section, name)
         _check_name(name, path, place)
@@ -320,11 +320,11 @@ def _groups(
         made = validate(model, given, place.inside(path, "names" if bare else ""))
         if made is not None:
             mark = place.document.mark_of_key(path)
-            found[name] = Group(name, made, mark, place.document.excerpt(mark, len(name)))
+            found[name] = InventoryGroup(name, made, mark, place.document.excerpt(mark, len(name)))
     return found
 
 
-def _check_name(name: str, path: tuple[str, str], place: Place) -> None:
+def _check_name(name: str, path: tuple[str, str], place: ValuePlace) -> None:
     if not NAME.fullmatch(name):
         help = "use letters, digits, '_', '-' and '.', and start with a letter"
         place.refuse_key(path, f"'{name}' cannot be a name here", help)

@@ -78,7 +78,7 @@ Peer = Annotated[str, AfterValidator(_peer)]
 """``address``, ``address:port`` or ``[IPv6]:port``."""
 
 
-class Section(BaseModel):
+class InventorySection(BaseModel):
     """A part of an inventory file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

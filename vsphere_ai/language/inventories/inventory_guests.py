@@ -7,10 +7,17 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from vsphere_ai.language.inventories.inventory_fields import FilePath, Password, Peer, Port, Section, split_peer
+from vsphere_ai.language.inventories.inventory_fields import (
+    FilePath,
+    InventorySection,
+    Password,
+    Peer,
+    Port,
+    split_peer,
+)
 
 
-class GuestsSettings(Section):
+class GuestsSettings(InventorySection):
     """How to reach guests over SSH. Exactly one of `key_file` and `agent` is set: guests get no passwords.
 
     `key_passphrase` is a reference for `credentials.fetch`, `connect_timeout` is in seconds. Source of the port:

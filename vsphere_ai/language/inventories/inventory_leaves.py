@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from vsphere_ai.language.inventories.patterns import PatternError, parse
-from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 
 
 def _listed(given: object) -> object:
@@ -35,7 +35,7 @@ class Leaf(BaseModel):
     vmnics: tuple[str, ...] = ()
 
 
-def read_leaves(values: Mapping[str, object], place: Place) -> dict[str, Leaf]:
+def read_leaves(values: Mapping[str, object], place: ValuePlace) -> dict[str, Leaf]:
     """Return the leaves that `leaves:` describes, with every fault noted."""
     found: dict[str, Leaf] = {}
     for name, value in values.items():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vsphere_ai.addresses.pool import Pool, conflicts
+from vsphere_ai.addresses.pool import AddressPool, conflicts
 from vsphere_ai.addresses.request import AUTO, DHCP
-from vsphere_ai.language.yaml_files.document import Document, Faults
-from vsphere_ai.language.yaml_files.validation import Place, validate
-from vsphere_ai.model.names.networks import Range, addresses
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
+from vsphere_ai.model.names.networks import AddressRange, addresses
 
 _HELP = {
     "subnets": "let pools share one subnet or lie apart; networks that do not reach each other have a 'domain' each",
@@ -17,16 +17,16 @@ _HELP = {
 }
 
 
-def read_pools(values: Mapping[str, object], document: Document, faults: Faults) -> dict[str, Pool]:
+def read_pools(values: Mapping[str, object], document: Document, faults: FaultCollector) -> dict[str, AddressPool]:
     """Return the pools that `pools:` describes, with every fault noted, also of pools against each other."""
-    found: dict[str, Pool] = {}
+    found: dict[str, AddressPool] = {}
     for name, value in values.items():
         if name in (AUTO, DHCP):
             message = f"'{name}' cannot be a name of a pool: in playbooks it has a meaning of its own"
             document.refuse_key(faults, ("pools", name), message, "choose another name")
         given = {"subnet": value} if isinstance(value, str) else value
         below = "subnet" if isinstance(value, str) else ""
-        made = validate(Pool, given, Place(document, ("pools", name), faults, below))
+        made = validate(AddressPool, given, ValuePlace(document, ("pools", name), faults, below))
         if made is not None:
             found[name] = made
     for each in conflicts(found):
@@ -35,7 +35,7 @@ def read_pools(values: Mapping[str, object], document: Document, faults: Faults)
     return found
 
 
-def read_reserved(values: Sequence[object], document: Document, faults: Faults) -> tuple[Range, ...]:
+def read_reserved(values: Sequence[object], document: Document, faults: FaultCollector) -> tuple[AddressRange, ...]:
     """Return the addresses of `reserved_addresses:`, which no pool gives away."""
     found = []
     for index, text in enumerate(values):

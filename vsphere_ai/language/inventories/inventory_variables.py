@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, DocumentPath, Faults
+from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, DocumentPath, FaultCollector
 from vsphere_ai.language.yaml_files.validation import describe
-from vsphere_ai.language.yaml_files.variable_values import NAME, Given, InventoryValues, read_values
+from vsphere_ai.language.yaml_files.variable_values import NAME, GivenValue, InventoryValues, read_values
 from vsphere_ai.security.secret_ref import is_reference
 
 VARS, HOST_VARS = "vars", "host_vars"
@@ -16,12 +16,12 @@ CONNECTIONS = ("vcenters", "ssh", "guests")
 _VARIABLE = re.compile(rf"\$\{{{NAME.pattern}\}}")
 
 
-def read_inventory_values(document: Document, faults: Faults) -> InventoryValues:
+def read_inventory_values(document: Document, faults: FaultCollector) -> InventoryValues:
     """Return the values that an inventory gives to variables; faults of form are noted."""
     data = document.root.value if isinstance(document.root.value, dict) else {}
     every = read_values(document, (VARS,), "inventory", faults) if VARS in data else {}
-    groups: dict[str, dict[str, Given]] = {}
-    hosts: dict[str, dict[str, Given]] = {}
+    groups: dict[str, dict[str, GivenValue]] = {}
+    hosts: dict[str, dict[str, GivenValue]] = {}
     for name, group in _below(document, "hosts"):
         if isinstance(group, dict) and VARS in group:
             groups[name] = read_values(document, ("hosts", name, VARS), f"group {name}", faults)
@@ -41,7 +41,7 @@ def _below(document: Document, key: str) -> Iterator[tuple[str, object]]:
         yield name, each.value
 
 
-def refuse_variables(document: Document, faults: Faults) -> None:
+def refuse_variables(document: Document, faults: FaultCollector) -> None:
     """Refuse ``${NAME}`` in what says how servers are reached; a reference to a secret may hold these signs."""
     for section in CONNECTIONS:
         for path in _texts(document, (section,)) if document.root.child(section) else ():

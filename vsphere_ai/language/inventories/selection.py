@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.language.inventories.inventory import Group, Inventory
+from vsphere_ai.language.inventories.inventory import Inventory, InventoryGroup
 from vsphere_ai.language.inventories.patterns import (
     GLOB,
     REF,
@@ -196,7 +196,7 @@ class _Selector:
             self.fault(f"'{name}' is both a group and a {self.word}", help)
         return members
 
-    def members(self, kind: TargetKind, group: Group) -> set[Target]:
+    def members(self, kind: TargetKind, group: InventoryGroup) -> set[Target]:
         inner = _Selector(self.inventory, self.estate, group.mark, (kind,), managed=self.managed)
         chosen = inner.fulfilling(group.selector, groups=False)
         self.wants |= inner.wants

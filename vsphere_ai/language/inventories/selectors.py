@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language.inventories.inventory_fields import Section
+from vsphere_ai.language.inventories.inventory_fields import InventorySection
 from vsphere_ai.language.inventories.patterns import PatternError, Term, condition, parse, split
 from vsphere_ai.model.state import TargetKind
 
@@ -103,7 +103,7 @@ HostPower = Annotated[tuple[Annotated[str, AfterValidator(_host_power)], ...], B
 VmPower = Annotated[tuple[Annotated[str, AfterValidator(_vm_power)], ...], BeforeValidator(listed)]
 
 
-class Conditions(Section):
+class Conditions(InventorySection):
     """Targets that fulfil all of the given conditions; of several values of one condition any is enough."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -174,7 +174,7 @@ class HostGroup(Conditions):
     """Selectors or patterns, of which the host fulfils none."""
 
 
-class VmGroup(Conditions):
+class VmSelector(Conditions):
     """VMs that fulfil all of the given conditions; of several values of one condition any is enough."""
 
     kind = "vm"
@@ -188,9 +188,9 @@ class VmGroup(Conditions):
     """GPU models: of the VM's own GPUs, or of the host's where the VM has none."""
     power: VmPower | None = None
     """`on`, `off` or `suspended`."""
-    any: Annotated[tuple[VmGroup, ...], BeforeValidator(as_selectors)] | None = None
+    any: Annotated[tuple[VmSelector, ...], BeforeValidator(as_selectors)] | None = None
     """Selectors or patterns, of which the VM fulfils at least one."""
-    without: Annotated[tuple[VmGroup, ...], BeforeValidator(as_selectors)] | None = None
+    without: Annotated[tuple[VmSelector, ...], BeforeValidator(as_selectors)] | None = None
     """Selectors or patterns, of which the VM fulfils none."""
 
 
@@ -204,8 +204,8 @@ class DatacenterGroup(Conditions):
     """Selectors or patterns, of which the datacenter fulfils none."""
 
 
-SELECTORS: Mapping[TargetKind, type[HostGroup | VmGroup | DatacenterGroup]] = {
+SELECTORS: Mapping[TargetKind, type[HostGroup | VmSelector | DatacenterGroup]] = {
     "host": HostGroup,
-    "vm": VmGroup,
+    "vm": VmSelector,
     "datacenter": DatacenterGroup,
 }

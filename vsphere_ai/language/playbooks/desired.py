@@ -12,9 +12,9 @@ from vsphere_ai.language.inventories.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.inventories.patterns import members
 from vsphere_ai.language.inventories.selection import Choice, groups_of, passed_over, select
 from vsphere_ai.language.inventories.selectors import Unread
-from vsphere_ai.language.playbooks.play import Desired, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
-from vsphere_ai.language.playbooks.shown_variables import Shown
-from vsphere_ai.language.yaml_files.document import Faults
+from vsphere_ai.language.playbooks.play import Desired, Play, Playbook, PlayOptions, Power, Rolling, Stated, TargetPlan
+from vsphere_ai.language.playbooks.shown_variables import ShownVariables
+from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import Target
@@ -23,7 +23,7 @@ from vsphere_ai.resources.makes_vms import MakesVms
 MOST_AT_ONCE = 50
 """Names that are looked up in one go: a pattern has a limit."""
 
-Opts = TypeVar("Opts", bound=Options)
+Opts = TypeVar("Opts", bound=PlayOptions)
 
 
 def vcenters(playbook: Playbook, inventory: Inventory, *, chosen: str = "") -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def vcenters(playbook: Playbook, inventory: Inventory, *, chosen: str = "") -> t
 
     Plays that name none are for the `chosen` one, else for the only one of the inventory.
     """
-    faults = Faults()
+    faults = FaultCollector()
     names = {_vcenter(play, playbook, inventory, faults, chosen) for play in playbook.plays}
     faults.raise_any()
     return tuple(sorted(names))
@@ -54,7 +54,7 @@ def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter
     With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that matches no object
     and every setting that two plays want differently.
     """
-    faults = Faults()
+    faults = FaultCollector()
     playbook = _split(playbook, inventory, estate, vcenter)
     found: dict[Target, _Wanted] = {}
     none, known = _Wanted(), dict[tuple[int, int], tuple[_Wanted, list[tuple[str, Mark]]]]()
@@ -82,10 +82,12 @@ def _split(playbook: Playbook, inventory: Inventory, estate: Estate, vcenter: st
         return split(playbook, inventory, estate, vcenter=vcenter)
     except Unread as unread:
         plays = [
-            p for p in playbook.plays if not vcenter or _vcenter(p, playbook, inventory, Faults(), vcenter) == vcenter
+            p
+            for p in playbook.plays
+            if not vcenter or _vcenter(p, playbook, inventory, FaultCollector(), vcenter) == vcenter
         ]
         try:
-            _meant(plays, playbook, inventory, estate, Faults())
+            _meant(plays, playbook, inventory, estate, FaultCollector())
         except Unread as more:
             raise Unread(unread.wants | more.wants) from None
         raise
@@ -101,11 +103,11 @@ def split(
     """
     if not playbook.varying and (only is None or not playbook.uses):
         return playbook
-    faults = Faults()
+    faults = FaultCollector()
     giving = {name: group for name, group in inventory.hosts.items() if name in inventory.variables.groups}
     groups = groups_of(replace(inventory, hosts=giving), estate, ("host",))
     plays: list[Play] = []
-    shown = Shown(playbook.uses, only)
+    shown = ShownVariables(playbook.uses, only)
     for play in playbook.plays:
         if vcenter and _vcenter(play, playbook, inventory, faults, vcenter) != vcenter:
             plays.append(play)
@@ -129,7 +131,7 @@ def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter
     if not estate.managed:
         return frozenset()
     plays = [p for p in playbook.plays if p.target == "vm" and p.targets is None]
-    plays = [p for p in plays if _vcenter(p, playbook, inventory, Faults(), vcenter) == vcenter]
+    plays = [p for p in plays if _vcenter(p, playbook, inventory, FaultCollector(), vcenter) == vcenter]
     return frozenset(v for p in plays for v in passed_over(p.selector or p.pattern, inventory, estate))
 
 
@@ -140,7 +142,7 @@ def pinned(
 
     A later command that goes on with it is for the same objects, renamed or not; see `Play.targets`.
     """
-    faults = Faults()
+    faults = FaultCollector()
     playbook = split(playbook, inventory, estate, vcenter=vcenter)
     plays = []
     for play in playbook.plays:
@@ -153,7 +155,7 @@ def pinned(
     return replace(playbook, plays=tuple(plays))
 
 
-def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Faults, chosen: str) -> str:
+def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: FaultCollector, chosen: str) -> str:
     known = inventory.vcenters
     if not play.vcenter and chosen in known:
         return chosen
@@ -171,7 +173,7 @@ def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Fault
 
 
 def _targets(
-    play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
+    play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: FaultCollector
 ) -> tuple[Target, ...]:
     if play.targets is not None:
         refs = {t.ref for t in play.targets}
@@ -205,7 +207,7 @@ def _part(play: Play, playbook: Playbook, found: Collection[Target]) -> tuple[Ta
 
 
 def _meant(
-    plays: Iterable[Play], playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
+    plays: Iterable[Play], playbook: Playbook, inventory: Inventory, estate: Estate, faults: FaultCollector
 ) -> list[tuple[Play, tuple[Target, ...]]]:
     """Return what plays are for; `Unread` with all that their conditions need and that was not read."""
     found: list[tuple[Play, tuple[Target, ...]]] = []

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.inventories.patterns import PatternError, members
-from vsphere_ai.language.playbooks.play import Output, Play, VmValue
+from vsphere_ai.language.playbooks.play import Play, PlaybookOutput, VmValue
 from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.language.yaml_files.validation import Place, describe
+from vsphere_ai.language.yaml_files.validation import ValuePlace, describe
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 
@@ -29,7 +29,7 @@ _OF_SET = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\[\s*(\*|[0-9]{1,6})\s*\]\.(.*)")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSet:
     """A set that outputs may name: its VMs by their index, and the names of its NICs."""
 
     vms: Mapping[int, str]
@@ -45,9 +45,9 @@ class Wrong(ValueError):
         self.message, self.help = message, help
 
 
-def sets_of(plays: Sequence[Play]) -> dict[str, Known]:
+def sets_of(plays: Sequence[Play]) -> dict[str, KnownSet]:
     """Return the sets that plays make, by name."""
-    found: dict[str, Known] = {}
+    found: dict[str, KnownSet] = {}
     for play in plays:
         for stated in play.states:
             if isinstance(stated.state, MakesVms):
@@ -56,7 +56,7 @@ def sets_of(plays: Sequence[Play]) -> dict[str, Known]:
                     names = members(play.pattern)
                 except PatternError:
                     continue
-                found[wanted.name] = Known(names, tuple(n.name for n in wanted.nics), play.vcenter)
+                found[wanted.name] = KnownSet(names, tuple(n.name for n in wanted.nics), play.vcenter)
     return found
 
 
@@ -65,7 +65,9 @@ def is_outputs(item: object) -> bool:
     return isinstance(item, Mapping) and KEY in item
 
 
-def read_outputs(item: Mapping[str, object], place: Place, known: Mapping[str, Known] | None) -> tuple[Output, ...]:
+def read_outputs(
+    item: Mapping[str, object], place: ValuePlace, known: Mapping[str, KnownSet] | None
+) -> tuple[PlaybookOutput, ...]:
     """Return the outputs of an item; faults go to the place. Without `known` sets, only their form is checked."""
     for key in item:
         if key not in (KEY, "name"):
@@ -79,7 +81,7 @@ def read_outputs(item: Mapping[str, object], place: Place, known: Mapping[str, K
     return tuple(o for name, value in given.items() if (o := _output(name, value, place, known)) is not None)
 
 
-def _output(name: str, value: object, place: Place, known: Mapping[str, Known] | None) -> Output | None:
+def _output(name: str, value: object, place: ValuePlace, known: Mapping[str, KnownSet] | None) -> PlaybookOutput | None:
     at: DocumentPath = (KEY, name)
     if not _NAME.fullmatch(name):
         place.refuse_key(at, f"'{name}' is no name of an output", "small letters, digits and '_', at most 40")
@@ -97,7 +99,7 @@ def _output(name: str, value: object, place: Place, known: Mapping[str, Known] |
         except Wrong as wrong:
             place.refuse(spot, wrong.message, wrong.help)
     mark = place.document.mark_of_key(place.at(at))
-    return Output(name, tuple(found), listed, mark)
+    return PlaybookOutput(name, tuple(found), listed, mark)
 
 
 def _constant(value: object) -> int | float | bool | str:
@@ -105,7 +107,7 @@ def _constant(value: object) -> int | float | bool | str:
 
 
 def _template(
-    text: str, spot: DocumentPath, place: Place, known: Mapping[str, Known] | None
+    text: str, spot: DocumentPath, place: ValuePlace, known: Mapping[str, KnownSet] | None
 ) -> tuple[str | VmValue, ...]:
     parts: list[str | VmValue] = []
     for part, written in split(text):
@@ -145,7 +147,7 @@ def split(text: str) -> Iterator[tuple[str, str]]:
         yield text[at:], ""
 
 
-def _refuse_at(written: str, spot: DocumentPath, place: Place, wrong: Wrong) -> None:
+def _refuse_at(written: str, spot: DocumentPath, place: ValuePlace, wrong: Wrong) -> None:
     """Refuse a value at its own column, where it is on the line on which the text begins."""
     document, mark = place.document, place.document.mark_of(place.at(spot))
     lines = document.text.splitlines()
@@ -156,7 +158,7 @@ def _refuse_at(written: str, spot: DocumentPath, place: Place, wrong: Wrong) -> 
     place.faults.add(mark, wrong.message, wrong.help, excerpt=document.excerpt(mark, len(written)))
 
 
-def _value(written: str, known: Mapping[str, Known] | None) -> VmValue:
+def _value(written: str, known: Mapping[str, KnownSet] | None) -> VmValue:
     text = written.strip()
     of_set = _OF_SET.fullmatch(text)
     if of_set is not None:
@@ -171,7 +173,7 @@ def _value(written: str, known: Mapping[str, Known] | None) -> VmValue:
     return value
 
 
-def _of_vm(text: str, known: Mapping[str, Known] | None) -> VmValue:
+def _of_vm(text: str, known: Mapping[str, KnownSet] | None) -> VmValue:
     help = "write e.g. ${train[1].name}, ${train[*].nics.mgmt.address} or ${train-01.host}"
     if "." not in text:
         raise Wrong(f"'{text}' is no value of a VM", help)
@@ -185,7 +187,7 @@ def _of_vm(text: str, known: Mapping[str, Known] | None) -> VmValue:
     return VmValue(text, names[found][0], names[found][1], tuple(text[len(found) + 1 :].split(".")))
 
 
-def _require_in_set(name: str, chosen: str, known: Mapping[str, Known]) -> None:
+def _require_in_set(name: str, chosen: str, known: Mapping[str, KnownSet]) -> None:
     if name not in known:
         raise Wrong(f"no play makes a set '{name}'", suggest(name, known, "there is") or "the playbook makes no VMs")
     if chosen != "*" and int(chosen) not in known[name].vms:
@@ -193,7 +195,7 @@ def _require_in_set(name: str, chosen: str, known: Mapping[str, Known]) -> None:
         raise Wrong(f"the set '{name}' has no VM {chosen}", f"VMs are counted from 1; it has {shown}")
 
 
-def _require_field(value: VmValue, known: Mapping[str, Known] | None) -> None:
+def _require_field(value: VmValue, known: Mapping[str, KnownSet] | None) -> None:
     first, *rest = value.path
     if first != "nics" or not rest:
         if first not in FIELDS:

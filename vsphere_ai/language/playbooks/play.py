@@ -22,10 +22,10 @@ from pydantic import (
 )
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.language.inventories.selectors import SELECTORS, DatacenterGroup, HostGroup, VmGroup
-from vsphere_ai.language.yaml_files.document import Faults, excerpt
+from vsphere_ai.language.inventories.selectors import SELECTORS, DatacenterGroup, HostGroup, VmSelector
+from vsphere_ai.language.yaml_files.document import FaultCollector, excerpt
 from vsphere_ai.language.yaml_files.validation import describe
-from vsphere_ai.language.yaml_files.variable_values import Given
+from vsphere_ai.language.yaml_files.variable_values import GivenValue
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.base import Resource
@@ -83,13 +83,13 @@ def _share(value: object) -> object:
 Seconds = Annotated[int, BeforeValidator(seconds)]
 
 
-class Options(BaseModel):
+class PlayOptions(BaseModel):
     """A part of a play that says how, not what."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Rolling(Options):
+class Rolling(PlayOptions):
     """How hosts are taken out of service. `timeout` (seconds) bounds each of: entering maintenance, coming back."""
 
     max_unavailable: Annotated[int | str, BeforeValidator(_share)] = 1
@@ -105,7 +105,7 @@ class Rolling(Options):
     """How long (seconds) a host may take to be healthy once it is in service again."""
 
 
-class Power(Options):
+class Power(PlayOptions):
     """How VMs are switched off: guest shutdown for `shutdown_timeout` seconds, then, with `force`, the hard way."""
 
     shutdown_timeout: Seconds = 300
@@ -140,7 +140,7 @@ def _fields(*names: str) -> BeforeValidator:
 Place = Annotated[Mark, _fields("file", "line", "column"), PlainSerializer(astuple)]
 Meant = Annotated[Target, _fields("kind", "name", "ref"), PlainSerializer(astuple)]
 Wanted = Annotated[Stated, PlainValidator(_stated_of), PlainSerializer(_state_document)]
-Selector = HostGroup | VmGroup | DatacenterGroup
+Selector = HostGroup | VmSelector | DatacenterGroup
 
 
 def _selector_document(selector: Selector | None) -> dict[str, object] | None:
@@ -199,7 +199,7 @@ class VmValue:
 
 
 @dataclass(frozen=True)
-class Output:
+class PlaybookOutput:
     """A named value that a playbook gives to others: the parts of each of its texts; a number or a boolean is one part.
 
     `listed`: the playbook writes a list. A text with a value of each VM is a list by itself.
@@ -229,14 +229,14 @@ Uses = Mapping[str, frozenset[str]]
 class Varies(Protocol):
     """A play with variables of which groups and hosts of the inventory give different values; see `varying.Varying`."""
 
-    def values(self, host: str, groups: Collection[str], faults: Faults) -> Mapping[str, Given]:
+    def values(self, host: str, groups: Collection[str], faults: FaultCollector) -> Mapping[str, GivenValue]:
         """Return the values of a host in some groups."""
 
-    def own(self, values: Mapping[Target, Mapping[str, Given]]) -> Iterator[tuple[Target, str, Given]]:
+    def own(self, values: Mapping[Target, Mapping[str, GivenValue]]) -> Iterator[tuple[Target, str, GivenValue]]:
         """Yield the values that groups and hosts give."""
 
     def parts(
-        self, play: Play, values: Mapping[Target, Mapping[str, Given]], faults: Faults, excerpt: str
+        self, play: Play, values: Mapping[Target, Mapping[str, GivenValue]], faults: FaultCollector, excerpt: str
     ) -> Iterator[Play]:
         """Yield the play for the hosts of each combination of values."""
 
@@ -249,7 +249,7 @@ class Playbook:
     digest: str
     plays: tuple[Play, ...]
     text: str = field(default="", repr=False, compare=False)
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[PlaybookOutput, ...] = ()
     """What it gives to others; a saved plan does not keep them."""
     references: tuple[ResolvedReference, ...] = ()
     """What it takes from others, with the values that it was read with."""

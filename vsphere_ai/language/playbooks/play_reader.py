@@ -10,11 +10,21 @@ from pydantic import BeforeValidator
 from vsphere_ai.language.inventories.patterns import PatternError, members, parse
 from vsphere_ai.language.inventories.selectors import SELECTORS
 from vsphere_ai.language.playbooks.output import KEY, is_outputs, read_outputs, sets_of
-from vsphere_ai.language.playbooks.play import TARGETS, Kinds, Options, Output, Play, Power, Rolling, Selector, Stated
+from vsphere_ai.language.playbooks.play import (
+    TARGETS,
+    Kinds,
+    Play,
+    PlaybookOutput,
+    PlayOptions,
+    Power,
+    Rolling,
+    Selector,
+    Stated,
+)
 from vsphere_ai.language.playbooks.variables import KEY as VARS
 from vsphere_ai.language.playbooks.variables import is_declaration, is_for_anchors
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults
-from vsphere_ai.language.yaml_files.validation import Place, describe, settable, validate
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector
+from vsphere_ai.language.yaml_files.validation import ValuePlace, describe, settable, validate
 from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import TargetKind
@@ -44,7 +54,7 @@ def _spare(value: object) -> int:
     raise ValueError(f"expected a number of hosts, but this is {describe(value)}\nwrite 0 to {MOST_SPARE}")
 
 
-class PlaySettings(Options):
+class PlaySettings(PlayOptions):
     """What a play says beside its pattern and its kinds."""
 
     name: Annotated[str, BeforeValidator(_text)] = ""
@@ -62,8 +72,8 @@ def is_no_play(item: object) -> bool:
 class PlayReader:
     """Reads the plays of one document; every fault is noted, and a play with a fault is left out."""
 
-    def __init__(self, document: Document, kinds: Kinds, faults: Faults) -> None:
-        self.document, self.kinds, self.place = document, kinds, Place(document, (), faults)
+    def __init__(self, document: Document, kinds: Kinds, faults: FaultCollector) -> None:
+        self.document, self.kinds, self.place = document, kinds, ValuePlace(document, (), faults)
 
     def plays(self) -> tuple[Play, ...]:
         """Return the plays of the document."""
@@ -79,11 +89,11 @@ class PlayReader:
             self.place.refuse((), "the playbook has no play", "start one with '- hosts: ...' or '- vms: ...'")
         return tuple(play for play in found if play is not None)
 
-    def outputs(self, plays: tuple[Play, ...]) -> tuple[Output, ...]:
+    def outputs(self, plays: tuple[Play, ...]) -> tuple[PlaybookOutput, ...]:
         """Return the outputs of the document, which may name the sets of its plays."""
         data = self.document.data if isinstance(self.document.data, tuple) else ()
         known = None if self.place.faults.found else sets_of(plays)  # a set with a fault is not said to be missing
-        found: dict[str, Output] = {}
+        found: dict[str, PlaybookOutput] = {}
         for index, item in enumerate(data):
             if isinstance(item, Mapping) and is_outputs(item):
                 for each in read_outputs(item, self.place.inside((index,)), known):

@@ -11,7 +11,7 @@ from vsphere_ai.language.playbooks.play_reader import PlayReader
 from vsphere_ai.language.playbooks.reference import Resolve, unresolved
 from vsphere_ai.language.playbooks.variables import Overrides, Variables, read_variables
 from vsphere_ai.language.playbooks.varying import Filled
-from vsphere_ai.language.yaml_files.document import Document, Faults
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector
 from vsphere_ai.language.yaml_files.include import load_with_includes
 
 
@@ -23,7 +23,7 @@ def load_playbook(
     `resolve` gives the values of references to outputs of other playbooks, `overrides` those of variables. `UsageError`
     when the command line gives a variable that is not declared, or a wrong value.
     """
-    faults = Faults()
+    faults = FaultCollector()
     document = load_with_includes(path, faults)
     variables = read_variables(document, faults, overrides or Overrides())
     filled = Filled(document, kinds, faults, variables, resolve)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.playbooks.play import Play, Uses, Varies
-from vsphere_ai.language.yaml_files.variable_values import NAME, Given
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.variable_values import NAME, GivenValue
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.makes_vms import MakesVms
@@ -23,7 +23,7 @@ OUTPUTS = Mark("")
 _NAMED = re.compile(rf"\$\{{\s*({NAME.pattern})\s*\}}")
 
 
-def uses_of(node: Node, kinds: Collection[str]) -> Uses:
+def uses_of(node: YamlNode, kinds: Collection[str]) -> Uses:
     """Return which variables the keys of an item name, by kind; `ANY_KIND` for all keys that are none."""
     found: dict[str, frozenset[str]] = {}
     for key, each in node.value.items():
@@ -32,7 +32,7 @@ def uses_of(node: Node, kinds: Collection[str]) -> Uses:
     return found
 
 
-def _texts(node: Node) -> Iterable[str]:
+def _texts(node: YamlNode) -> Iterable[str]:
     below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
     for each in below:
         yield from _texts(each)
@@ -41,7 +41,7 @@ def _texts(node: Node) -> Iterable[str]:
 
 
 @dataclass
-class Shown:
+class ShownVariables:
     """Gathers which values count for `only` these targets; None: for all. `uses` are those of the plays."""
 
     uses: Mapping[Mark, Uses]
@@ -58,7 +58,7 @@ class Shown:
             self.base |= self._named(play)
             self.plays.add(play.name)
 
-    def add_varying(self, play: Play, varying: Varies, values: Mapping[Target, Mapping[str, Given]]) -> None:
+    def add_varying(self, play: Play, varying: Varies, values: Mapping[Target, Mapping[str, GivenValue]]) -> None:
         """Add a play whose hosts have different values."""
         counted = {target: each for target, each in values.items() if self._counts(target)}
         named = self._named(play)

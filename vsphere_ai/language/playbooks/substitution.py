@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.playbooks.reference import PREFIX, Resolve, Unresolved, reference
 from vsphere_ai.language.playbooks.variables import KEY, Values
-from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, Faults
+from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, FaultCollector
 from vsphere_ai.language.yaml_files.variable_values import NAME
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.variables import Value, value_text
 
@@ -32,7 +32,7 @@ class Substitution:
     """
 
     document: Document
-    faults: Faults
+    faults: FaultCollector
     declared: Collection[str]
     used: set[str] = field(default_factory=set)
     resolve: Resolve | None = None
@@ -40,7 +40,7 @@ class Substitution:
     wrong: Collection[str] = ()
     """Names of variables whose declarations have mistakes: what names them has no value, and is not refused again."""
 
-    def play(self, node: Node, values: Values, fixed: Values, keys: Collection[str]) -> Node:
+    def play(self, node: YamlNode, values: Values, fixed: Values, keys: Collection[str]) -> YamlNode:
         """Return a play with values in it: those under some `keys` are `fixed`, the same for all targets."""
         if not isinstance(node.value, dict):
             return node
@@ -52,7 +52,7 @@ class Substitution:
         }
         return replace(node, value=inside)
 
-    def outputs(self, node: Node, values: Values) -> Node:
+    def outputs(self, node: YamlNode, values: Values) -> YamlNode:
         """Return outputs with values in them; what they say of VMs stays as it is."""
         return _Item(self, values, outputs=True).node(node)
 
@@ -66,7 +66,7 @@ class _Item:
     one_for_all: bool = False
     outputs: bool = False
 
-    def node(self, node: Node) -> Node:
+    def node(self, node: YamlNode) -> YamlNode:
         """Return a node with values in it."""
         if isinstance(node.value, dict):
             for key in node.value:
@@ -78,7 +78,7 @@ class _Item:
             return node
         return self.text(node)
 
-    def check_key(self, key: str, node: Node) -> None:
+    def check_key(self, key: str, node: YamlNode) -> None:
         """Refuse a key with a variable or a reference in it."""
         if "${" in key and _IN_KEY.search(key):
             line, column = node.keys[key]
@@ -88,7 +88,7 @@ class _Item:
                 mark, f"the key '{key}' cannot hold a variable", "variables are for values", excerpt=excerpt
             )
 
-    def text(self, node: Node) -> Node:
+    def text(self, node: YamlNode) -> YamlNode:
         """Return a text with values in it."""
         whole = _TOKEN.fullmatch(node.value)
         origins: dict[str, None] = {}
@@ -109,7 +109,7 @@ class _Item:
         is_one = inside in self.of.declared if self.outputs else inside
         return inside if is_one or inside.startswith(PREFIX) else ""
 
-    def part(self, token: re.Match[str], node: Node, origins: dict[str, None]) -> str:
+    def part(self, token: re.Match[str], node: YamlNode, origins: dict[str, None]) -> str:
         """Return what stands in a longer text in the place of a token."""
         written = token[0]
         if named := self.named(token):
@@ -130,7 +130,7 @@ class _Item:
         origins[WITHOUT_VALUE] = None
         return written
 
-    def value(self, named: str, written: str, node: Node, origins: dict[str, None]) -> Value:
+    def value(self, named: str, written: str, node: YamlNode, origins: dict[str, None]) -> Value:
         """Return the value of a variable or a reference; `Unresolved` where it has none."""
         if named.startswith(PREFIX):
             return self.referred(written, self.place(written, node))
@@ -173,7 +173,7 @@ class _Item:
             raise found
         return found
 
-    def place(self, written: str, node: Node) -> Mark:
+    def place(self, written: str, node: YamlNode) -> Mark:
         """Return the place of a token: on the line on which its text begins, or on one of the next of that text."""
         document, file = self.of.document, node.file or self.of.document.name
         lines = document.text_in(file).splitlines()[node.line : node.line + node.value.count("\n") + 2]
@@ -183,7 +183,7 @@ class _Item:
                 return Mark(file, node.line + number + 1, column + 1)
         return Mark(file, node.line + 1, node.column + 1)
 
-    def refuse(self, wrong: Unresolved, node: Node, written: str) -> None:
+    def refuse(self, wrong: Unresolved, node: YamlNode, written: str) -> None:
         """Note a fault at the place of a token, if there is one to note."""
         if not wrong.message:
             return
@@ -191,7 +191,7 @@ class _Item:
         excerpt = self.of.document.excerpt(mark, len(written) or node.width)
         self.of.faults.add(mark, wrong.message, wrong.help, excerpt=excerpt)
 
-    def as_node(self, node: Node, value: Value, origin: str) -> Node:
+    def as_node(self, node: YamlNode, value: Value, origin: str) -> YamlNode:
         """Return a value as a node in the place of its token."""
         if isinstance(value, tuple):
             items = [self.as_node(node, each, origin) for each in value]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.playbooks.play import TARGETS
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults, require
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load
 from vsphere_ai.language.yaml_files.validation import describe
 from vsphere_ai.language.yaml_files.variable_values import (
@@ -17,7 +17,7 @@ from vsphere_ai.language.yaml_files.variable_values import (
     NAME,
     NAMING,
     TYPES,
-    Given,
+    GivenValue,
     Type,
     misfit,
     plain_value,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEY = "vars"
 FORM = "write 'NAME: DEFAULT', or 'NAME: {type: ..., default: ..., description: ..., allowed: [...]}'"
 ATTRIBUTES = ("type", "default", "description", "allowed")
-Values = Mapping[str, Given]
+Values = Mapping[str, GivenValue]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Declared:
     name: str
     type: Type
     mark: Mark
-    default: Given | None = None
+    default: GivenValue | None = None
     allowed: tuple[Value, ...] = ()
 
     def fault(self, value: Value, source: str = "") -> tuple[str, str] | None:
@@ -109,7 +109,7 @@ def is_for_anchors(item: object) -> bool:
     return isinstance(item, Mapping) and bool(item) and all(key.startswith(FOR_ANCHORS) for key in item)
 
 
-def read_variables(document: Document, faults: Faults, overrides: Overrides) -> Variables:
+def read_variables(document: Document, faults: FaultCollector, overrides: Overrides) -> Variables:
     """Return the variables of a playbook with their values; `UsageError` for a wrong one of the command line."""
     declared, wrong = _declarations(document, faults)
     defaults = {name: each.default for name, each in declared.items() if each.default is not None}
@@ -125,7 +125,7 @@ def read_variables(document: Document, faults: Faults, overrides: Overrides) -> 
     return found
 
 
-def play_values(document: Document, index: int, variables: Variables, faults: Faults) -> Values:
+def play_values(document: Document, index: int, variables: Variables, faults: FaultCollector) -> Values:
     """Return the values that a play gives with its own `vars:`."""
     node = document.root.value[index]
     if KEY not in node.value:
@@ -137,7 +137,7 @@ def play_values(document: Document, index: int, variables: Variables, faults: Fa
     return _typed(given, variables.declared, faults)
 
 
-def _declarations(document: Document, faults: Faults) -> tuple[dict[str, Declared], frozenset[str]]:
+def _declarations(document: Document, faults: FaultCollector) -> tuple[dict[str, Declared], frozenset[str]]:
     """Return the variables that are declared, and the names of those whose declarations have mistakes."""
     found: dict[str, Declared] = {}
     wrong: set[str] = set()
@@ -167,7 +167,7 @@ def _declarations(document: Document, faults: Faults) -> tuple[dict[str, Declare
     return found, frozenset(wrong - found.keys())
 
 
-def _declared(document: Document, path: tuple[int, str, str], faults: Faults) -> Declared | None:
+def _declared(document: Document, path: tuple[int, str, str], faults: FaultCollector) -> Declared | None:
     node, name = document.node(path), path[-1]
     mark = document.mark_of_key(path)
     if not NAME.fullmatch(name):
@@ -179,7 +179,7 @@ def _declared(document: Document, path: tuple[int, str, str], faults: Faults) ->
     return _in_full(document, path, mark, faults)
 
 
-def _in_full(document: Document, path: tuple[int, str, str], mark: Mark, faults: Faults) -> Declared | None:
+def _in_full(document: Document, path: tuple[int, str, str], mark: Mark, faults: FaultCollector) -> Declared | None:
     """Return a variable that is declared by a mapping."""
     node, name = document.node(path), path[-1]
     before = len(faults.found)
@@ -210,7 +210,7 @@ def _in_full(document: Document, path: tuple[int, str, str], mark: Mark, faults:
 
 
 def _type(
-    document: Document, path: DocumentPath, faults: Faults, default: Value | None, allowed: tuple[Value, ...]
+    document: Document, path: DocumentPath, faults: FaultCollector, default: Value | None, allowed: tuple[Value, ...]
 ) -> Type | None:
     """Return the type that is written, else that of the default, else that of what is allowed."""
     node = document.node(path).value.get("type")
@@ -231,7 +231,7 @@ def _type(
     return "number" if types == {"integer", "number"} else type_of(known[0])
 
 
-def _allowed(document: Document, path: tuple[int, str, str], faults: Faults) -> tuple[Value, ...]:
+def _allowed(document: Document, path: tuple[int, str, str], faults: FaultCollector) -> tuple[Value, ...]:
     node = document.node(path).value.get("allowed")
     if node is None:
         return ()
@@ -244,7 +244,7 @@ def _allowed(document: Document, path: tuple[int, str, str], faults: Faults) -> 
     return tuple(each.value for each in given if each is not None)
 
 
-def _checked(document: Document, path: DocumentPath, name: str, faults: Faults) -> Given | None:
+def _checked(document: Document, path: DocumentPath, name: str, faults: FaultCollector) -> GivenValue | None:
     """Return the value at a path, as a default; None, with the fault noted, where no variable can have it."""
     node = document.node(path)
     value = node.plain()
@@ -255,10 +255,10 @@ def _checked(document: Document, path: DocumentPath, name: str, faults: Faults) 
         document.refuse(faults, path, *wrong)
         return None
     mark = document.mark_at(node)
-    return Given(plain_value(value), "default", mark, document.excerpt(mark, node.width), node.source)  # type: ignore[arg-type]
+    return GivenValue(plain_value(value), "default", mark, document.excerpt(mark, node.width), node.source)  # type: ignore[arg-type]
 
 
-def _typed(given: Values, declared: Mapping[str, Declared], faults: Faults) -> Values:
+def _typed(given: Values, declared: Mapping[str, Declared], faults: FaultCollector) -> Values:
     """Return the values of declared variables; those of another type, or not allowed, are noted."""
     found = {}
     for name, each in given.items():
@@ -272,9 +272,9 @@ def _typed(given: Values, declared: Mapping[str, Declared], faults: Faults) -> V
     return found
 
 
-def _of_files(declared: Mapping[str, Declared], overrides: Overrides, faults: Faults) -> Values:
+def _of_files(declared: Mapping[str, Declared], overrides: Overrides, faults: FaultCollector) -> Values:
     """Return what files of values give, of which a later one wins."""
-    found: dict[str, Given] = {}
+    found: dict[str, GivenValue] = {}
     for path in overrides.files:
         require(path, "file of variables")
         document = load(path, faults)
@@ -298,14 +298,14 @@ def _less_anchors(document: Document) -> Document:
 
 def _of_pairs(declared: Mapping[str, Declared], overrides: Overrides) -> Values:
     """Return what ``NAME=VALUE`` pairs of the command line give, of which a later one wins."""
-    found: dict[str, Given] = {}
+    found: dict[str, GivenValue] = {}
     for pair in overrides.pairs:
         name, sign, text = pair.partition("=")
         if not sign or not NAME.fullmatch(name):
             shown = f"--var {name}" if sign else "--var"
             raise UsageError(f"{shown} is not NAME=VALUE", "write e.g. --var profile=grid_a100-20c", rule="usage.var")
         if name in declared:
-            found[name] = Given(_of_pair(declared[name], text), "--var")
+            found[name] = GivenValue(_of_pair(declared[name], text), "--var")
         elif overrides.strict:
             help = suggest(name, declared, "declared") or "it declares none: add an item '- vars: {...}'"
             raise UsageError(f"--var {name}: the playbook declares no such variable", help, rule="usage.var")

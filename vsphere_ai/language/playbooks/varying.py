@@ -13,9 +13,9 @@ from vsphere_ai.language.playbooks.reference import Resolve
 from vsphere_ai.language.playbooks.shown_variables import ANY_KIND, OUTPUTS, uses_of
 from vsphere_ai.language.playbooks.substitution import Substitution
 from vsphere_ai.language.playbooks.variables import Values, Variables, play_values
-from vsphere_ai.language.yaml_files.document import Document, Faults
-from vsphere_ai.language.yaml_files.variable_values import Given
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector
+from vsphere_ai.language.yaml_files.variable_values import GivenValue
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.variables import VariableValue
 
@@ -40,10 +40,10 @@ class Varying:
     make: Callable[[Values], Play]
     first: Play
 
-    def values(self, host: str, groups: Collection[str], faults: Faults) -> Values:
+    def values(self, host: str, groups: Collection[str], faults: FaultCollector) -> Values:
         """Return the values of a host in some groups; two groups that give it different ones are noted."""
         found = {name: given for name, given in self.base.items() if name in self.names}
-        of_group: dict[str, Given] = {}
+        of_group: dict[str, GivenValue] = {}
         own = self.variables.hosts.get(host, {})
         for group in groups:
             for name, given in self.variables.groups.get(group, {}).items():
@@ -54,14 +54,16 @@ class Varying:
                     faults.include(InputError([given.refused(text, help)]))
         return found | {name: given for name, given in {**of_group, **own}.items() if name in self.names}
 
-    def own(self, values: Mapping[Target, Values]) -> Iterator[tuple[Target, str, Given]]:
+    def own(self, values: Mapping[Target, Values]) -> Iterator[tuple[Target, str, GivenValue]]:
         """Yield the values of hosts that a group, or the host itself, gives."""
         for target, each in values.items():
             for name, given in each.items():
                 if given is not self.base.get(name):
                     yield target, name, given
 
-    def parts(self, play: Play, values: Mapping[Target, Values], faults: Faults, excerpt: str) -> Iterator[Play]:
+    def parts(
+        self, play: Play, values: Mapping[Target, Values], faults: FaultCollector, excerpt: str
+    ) -> Iterator[Play]:
         """Yield the play for the hosts of each combination of values; what a host has no value of is noted."""
         for name in self.names:
             without = [target.name for target, each in values.items() if name not in each]
@@ -94,7 +96,7 @@ class Filled:
 
     document: Document
     kinds: Kinds
-    faults: Faults
+    faults: FaultCollector
     variables: Variables
     resolve: Resolve
     varying: dict[Mark, Varying] = field(default_factory=dict)
@@ -144,9 +146,9 @@ class Filled:
     def _own(self, index: int) -> Values:
         return play_values(self.document, index, self.variables, self.faults)
 
-    def _item(self, index: int, overlay: Values, substitution: Substitution) -> Node:
+    def _item(self, index: int, overlay: Values, substitution: Substitution) -> YamlNode:
         """Return an item of the document with values in it, those of groups and hosts laid over the others."""
-        node: Node = self.document.root.value[index]
+        node: YamlNode = self.document.root.value[index]
         if index in self.own:
             fixed = self.variables.base(self.own[index])
             return substitution.play(node, {**fixed, **overlay}, fixed, FIXED)
@@ -159,10 +161,10 @@ class Filled:
 
         None of a play that does not vary: one empty mapping.
         """
-        node: Node = self.document.root.value[index]
+        node: YamlNode = self.document.root.value[index]
         differing = self.variables.differing(self.own[index]) if "hosts" in node.value else frozenset[str]()
         inside = replace(node, value={k: v for k, v in node.value.items() if k not in FIXED})
-        trial = replace(looking, faults=Faults(), used=set(), resolve=None)
+        trial = replace(looking, faults=FaultCollector(), used=set(), resolve=None)
         base = self.variables.base(self.own[index])
         trial.play(inside, base, base, ())
         names = trial.used & differing
@@ -183,7 +185,7 @@ class Filled:
         base = {n: v for n, v in self.variables.base(self.own[index]).items() if n in names}
 
         def make(values: Values) -> Play:
-            faults = Faults()
+            faults = FaultCollector()
             filling = replace(self.substitution, document=self.raw, faults=faults)
             fixed = self.variables.base(self.own[index])
             item = filling.play(self.raw.root.value[index], {**fixed, **values}, fixed, FIXED)
@@ -225,6 +227,6 @@ def _key(values: Values) -> tuple[tuple[str, object], ...]:
     return tuple(sorted((name, given.value) for name, given in values.items()))
 
 
-def is_play(item: Node) -> bool:
+def is_play(item: YamlNode) -> bool:
     """Return whether an item of a playbook's list is a play."""
     return isinstance(item.value, dict) and not is_no_play(item.value)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, withhold
 from vsphere_ai.language.yaml_files.opened_files import keep
-from vsphere_ai.language.yaml_files.yaml import MAX_NODES, Broken, Fault, Node, read_stream
+from vsphere_ai.language.yaml_files.yaml import MAX_NODES, UnreadableText, YamlFault, YamlNode, read_stream
 from vsphere_ai.model.names.secret_keys import is_secret_key
 from vsphere_ai.model.names.suggestion import did_you_mean
 from vsphere_ai.security.files import Outside, Unfit, below, is_link_out, read_bytes, reading
@@ -20,7 +20,7 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
 WIDTH = 110
 WITHOUT_VALUE = "-"
-"""`Node.origin` of a value with a variable or a reference that could not be put in."""
+"""`YamlNode.origin` of a value with a variable or a reference that could not be put in."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
@@ -57,7 +57,7 @@ _BOMS = (
 DocumentPath = tuple[str | int, ...]
 
 
-class Faults:
+class FaultCollector:
     """Collects every fault of the files read in one run, so that all are shown at once."""
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ class Document:
 
     name: str
     text: str
-    root: Node
+    root: YamlNode
     data: object
     texts: Mapping[str, str] = field(default_factory=dict)
     """Texts of the files that it includes, by their names."""
 
-    def node(self, path: DocumentPath) -> Node:
+    def node(self, path: DocumentPath) -> YamlNode:
         """Return the node at a path, or the deepest one on the way that exists."""
         at = self.root
         for step in path:
@@ -104,7 +104,7 @@ class Document:
         """Return where the value at a path starts."""
         return self.mark_at(self.node(path))
 
-    def mark_at(self, node: Node) -> Mark:
+    def mark_at(self, node: YamlNode) -> Mark:
         """Return where a node starts."""
         return Mark(node.file or self.name, node.line + 1, node.column + 1)
 
@@ -122,7 +122,7 @@ class Document:
         """Return the marked line with its number and a caret (`width` wide) below; passwords are masked."""
         return excerpt(self.text_in(mark.file), mark, width)
 
-    def refuse(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+    def refuse(self, faults: FaultCollector, path: DocumentPath, message: str, help: str = "") -> None:
         """Note a fault of the value at a path; of one that has none, which was noted, nothing is."""
         node = self.node(path)
         if node.origin == WITHOUT_VALUE:
@@ -131,7 +131,7 @@ class Document:
         origin = f" ({node.origin})" if node.origin else ""
         faults.add(mark, f"{message}{origin}", help, excerpt=self.excerpt(mark, node.width))
 
-    def refuse_key(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+    def refuse_key(self, faults: FaultCollector, path: DocumentPath, message: str, help: str = "") -> None:
         """Note a fault of the last key of a path."""
         mark = self.mark_of_key(path)
         faults.add(mark, message, help, excerpt=self.excerpt(mark, len(str(path[-1]))))
@@ -147,7 +147,7 @@ def require(path: Path, what: str, source: str = "") -> None:
         raise UsageError(f"there is no {what} {path}{named}", help, rule="usage.no-file")
 
 
-def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
+def load(path: Path, faults: FaultCollector | None = None, most: int = MAX_NODES) -> Document:
     """Read a YAML file of at most `most` values; `InputError` when it cannot be read or is not one.
 
     Faults that leave a readable rest (such as a key given twice) go to `faults` when that is given.
@@ -190,10 +190,12 @@ def content_of(path: Path, what: str, most: int) -> bytes:
 class Reads(Protocol):
     """Reads a YAML file; faults that leave a readable rest go to `faults`."""
 
-    def __call__(self, path: Path, *, faults: Faults) -> Document: ...  # noqa: D102
+    def __call__(self, path: Path, *, faults: FaultCollector) -> Document: ...  # noqa: D102
 
 
-def load_beside(document: Document, path: DocumentPath, faults: Faults, read: Reads | None = None) -> Document | None:
+def load_beside(
+    document: Document, path: DocumentPath, faults: FaultCollector, read: Reads | None = None
+) -> Document | None:
     """Read the YAML file that a document names at a path; None, with the fault noted, when it cannot be read.
 
     `read` reads it, instead of `load`.
@@ -237,31 +239,31 @@ def decode(content: bytes, name: str) -> str:
         raise InputError([Diagnostic(_mark_at(before, name), message, "save the file as UTF-8")]) from None
 
 
-def parse(text: str, name: str, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
+def parse(text: str, name: str, faults: FaultCollector | None = None, most: int = MAX_NODES) -> Document:
     """Read YAML from a text; `name` stands for the file in every place. See `load`."""
-    own = Faults() if faults is None else faults
+    own = FaultCollector() if faults is None else faults
     roots = _roots(text, name, own, most, documents=1)
     if faults is None:
         own.raise_any()
-    root = roots[0] if roots else Node(None, 0, 0)
+    root = roots[0] if roots else YamlNode(None, 0, 0)
     return Document(name, text, root, root.plain())
 
 
-def parse_stream(text: str, name: str, faults: Faults, most: int = MAX_NODES) -> list[Document]:
+def parse_stream(text: str, name: str, faults: FaultCollector, most: int = MAX_NODES) -> list[Document]:
     """Read a text of several documents, each behind ``---``, of at most `most` values in all. See `load`."""
     return [Document(name, text, root, root.plain()) for root in _roots(text, name, faults, most, MAX_NODES)]
 
 
-def _roots(text: str, name: str, faults: Faults, most: int, documents: int) -> list[Node]:
+def _roots(text: str, name: str, faults: FaultCollector, most: int, documents: int) -> list[YamlNode]:
     bad = _CONTROL.search(text)
     if bad:
         mark = _mark_at(text[: bad.start()], name)
         message = f"the control character U+{ord(bad[0]):04X} is not allowed"
         raise InputError([Diagnostic(mark, message, "remove it", excerpt(text, mark))])
-    found: list[Fault] = []
+    found: list[YamlFault] = []
     try:
         roots = read_stream(text, found, most, documents)
-    except Broken as broken:
+    except UnreadableText as broken:
         raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
     faults.include(InputError(_of_fault(fault, text, name) for fault in found))
     return roots
@@ -336,7 +338,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
-def _of_fault(fault: Fault, text: str, name: str) -> Diagnostic:
+def _of_fault(fault: YamlFault, text: str, name: str) -> Diagnostic:
     mark = Mark(name, fault.line + 1, fault.column + 1)
     message, lines = fault.message, _lines(text)
     hidden = _hidden_from(lines, fault.line) if fault.line < len(lines) else None

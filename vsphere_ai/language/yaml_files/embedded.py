@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.language.yaml_files.document import Document, Faults, parse, parse_stream, text_of
-from vsphere_ai.language.yaml_files.yaml import Node
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector, parse, parse_stream, text_of
+from vsphere_ai.language.yaml_files.yaml import YamlNode
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class _Held:
     owner: str
 
 
-def load_holding(path: Path, key: str, faults: Faults) -> Document:
+def load_holding(path: Path, key: str, faults: FaultCollector) -> Document:
     """Read the document with a key of a YAML file, however it is wrapped.
 
     Several of them become one, where each key below `key` has the name of its object before it if another has it, too.
@@ -38,7 +38,7 @@ def load_holding(path: Path, key: str, faults: Faults) -> Document:
     return held[0].document if len(held) == 1 else _joined(held, key)
 
 
-def _held(document: Document, key: str, faults: Faults) -> Iterator[_Held]:
+def _held(document: Document, key: str, faults: FaultCollector) -> Iterator[_Held]:
     root = document.root
     if isinstance(root.value, dict) and key in root.value:
         yield _Held(document, "")
@@ -46,7 +46,7 @@ def _held(document: Document, key: str, faults: Faults) -> Iterator[_Held]:
     yield from _below(document, root, key, "", faults)
 
 
-def _below(document: Document, node: Node, key: str, owner: str, faults: Faults) -> Iterator[_Held]:
+def _below(document: Document, node: YamlNode, key: str, owner: str, faults: FaultCollector) -> Iterator[_Held]:
     owner = _name(node) or owner
     below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
     for child in below:
@@ -57,17 +57,17 @@ def _below(document: Document, node: Node, key: str, owner: str, faults: Faults)
             yield from _below(document, child, key, owner, faults)
 
 
-def _name(node: Node) -> str:
+def _name(node: YamlNode) -> str:
     """Return the name of a Kubernetes object, or of a part of Helm values that has one."""
     meta = node.child("metadata")
     named = (meta if meta is not None else node).child("name") if isinstance(node.value, dict) else None
     return named.value if named is not None and isinstance(named.value, str) else ""
 
 
-def _opened(document: Document, node: Node, key: str, faults: Faults) -> list[Document]:
+def _opened(document: Document, node: YamlNode, key: str, faults: FaultCollector) -> list[Document]:
     """Return the document in a scalar: of a block (``|``) with the places that it has in the file."""
     block = _block(document.text, node)
-    own = Faults()
+    own = FaultCollector()
     try:
         if block is None:
             opened = [parse(node.value, f"{document.name}:{node.line + 1}", own)]
@@ -81,7 +81,7 @@ def _opened(document: Document, node: Node, key: str, faults: Faults) -> list[Do
     return [each for each in opened if isinstance(each.root.value, dict) and key in each.root.value]
 
 
-def _block(text: str, node: Node) -> str | None:
+def _block(text: str, node: YamlNode) -> str | None:
     """Return the lines of a literal block at their places in the file, the lines before them empty; None for others."""
     lines = text.split("\n")
     if not re.search(r"\|[-+0-9]*\s*(#.*)?\r?$", lines[node.line]):
@@ -99,9 +99,9 @@ def _block(text: str, node: Node) -> str | None:
 def _joined(held: Sequence[_Held], key: str) -> Document:
     """Return one document of several: their keys, of which the first counts, and together what is below `key`."""
     first = held[0].document
-    below: dict[str, Node] = {}
+    below: dict[str, YamlNode] = {}
     keys: dict[str, tuple[int, int]] = {}
-    root = Node({}, first.root.line, first.root.column)
+    root = YamlNode({}, first.root.line, first.root.column)
     for document, owner in ((each.document, each.owner) for each in held):
         for name, node in document.root.value.items():
             if name != key:
@@ -116,6 +116,6 @@ def _joined(held: Sequence[_Held], key: str) -> Document:
         if missing is not None:  # what one of them lacks is missing, at its place
             del root.value[name], root.keys[name]
             root.line, root.column = missing.root.line, missing.root.column
-    root.value[key] = Node(below, first.root.value[key].line, first.root.value[key].column, keys=keys)
+    root.value[key] = YamlNode(below, first.root.value[key].line, first.root.value[key].column, keys=keys)
     root.keys[key] = first.root.keys[key]
     return Document(first.name, first.text, root, root.plain())

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.yaml_files.document import MAX_BYTES, Document, DocumentPath, Faults
+from vsphere_ai.language.yaml_files.document import MAX_BYTES, Document, DocumentPath, FaultCollector
 from vsphere_ai.language.yaml_files.merge_keys import load
 from vsphere_ai.language.yaml_files.validation import describe
-from vsphere_ai.language.yaml_files.yaml import MAX_NODES, Node
+from vsphere_ai.language.yaml_files.yaml import MAX_NODES, YamlNode
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.security.files import is_below
 
@@ -19,7 +19,7 @@ MOST_FILES, MOST_LEVELS, MOST_BYTES = 64, 8, 4 * MAX_BYTES
 HELP = "name a file, relative to this one, in the folder of the playbook or below it: '- include: common/hosts.yml'"
 
 
-def load_with_includes(path: Path, faults: Faults) -> Document:
+def load_with_includes(path: Path, faults: FaultCollector) -> Document:
     """Read a playbook with the items of the files that it includes in their place; faults of all files are noted."""
     document = load(path, faults)
     if KEY not in document.text or not isinstance(document.root.value, list):
@@ -46,14 +46,14 @@ Chain = tuple[tuple[Path | None, str], ...]
 class _Files:
     """Reads included files. `used` are the values, `size` the characters, of all files so far."""
 
-    faults: Faults
+    faults: FaultCollector
     folder: Path
     used: int
     size: int
     texts: dict[str, str] = field(default_factory=dict)
     known: dict[Path, Mark] = field(default_factory=dict)
 
-    def items(self, document: Document, chain: Chain) -> Iterator[Node]:
+    def items(self, document: Document, chain: Chain) -> Iterator[YamlNode]:
         """Yield the items of a file, with those of the files that it includes."""
         for index, item in enumerate(document.root.value):
             if not isinstance(item.value, dict) or KEY not in item.value:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from vsphere_ai.language.yaml_files import document as documents
-from vsphere_ai.language.yaml_files.document import Document, Faults
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector
 from vsphere_ai.language.yaml_files.validation import describe
-from vsphere_ai.language.yaml_files.yaml import MAX_NODES, MERGE, Node
+from vsphere_ai.language.yaml_files.yaml import MAX_NODES, MERGE, YamlNode
 
 HELP = "write '<<: *NAME', or '<<: [*ONE, *TWO]', each the alias of a mapping"
 
 
-def load(path: Path, faults: Faults, most: int = MAX_NODES, *, included: bool = False) -> Document:
+def load(path: Path, faults: FaultCollector, most: int = MAX_NODES, *, included: bool = False) -> Document:
     """Read a YAML file as `document.load` does, with what its merge keys mean in their place.
 
     Of a file that another one includes, each value knows the file.
@@ -31,18 +31,18 @@ def load(path: Path, faults: Faults, most: int = MAX_NODES, *, included: bool = 
 class _Merging:
     """Makes new nodes; those that are used several times, by aliases, once."""
 
-    def __init__(self, document: Document, faults: Faults, file: str) -> None:
+    def __init__(self, document: Document, faults: FaultCollector, file: str) -> None:
         self.document, self.faults, self.file = document, faults, file
-        self.made: dict[int, Node] = {}
+        self.made: dict[int, YamlNode] = {}
 
-    def node(self, node: Node) -> Node:
+    def node(self, node: YamlNode) -> YamlNode:
         """Return a node whose mappings have no merge keys any more."""
         known = self.made.get(id(node))
         if known is None:
             known = self.made[id(node)] = self._made(node)
         return known
 
-    def _made(self, node: Node) -> Node:
+    def _made(self, node: YamlNode) -> YamlNode:
         if isinstance(node.value, list):
             return replace(node, value=[self.node(each) for each in node.value], file=self.file)
         if not isinstance(node.value, dict):
@@ -54,7 +54,7 @@ class _Merging:
             places = {**other.keys, **places}
         return replace(node, value=own, keys=places, file=self.file)
 
-    def _sources(self, node: Node) -> list[Node]:
+    def _sources(self, node: YamlNode) -> list[YamlNode]:
         """Return the mappings that a merge key takes; the later ones of a list give what is not there yet."""
         if MERGE not in node.value:
             return []

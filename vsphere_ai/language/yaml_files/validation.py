@@ -11,12 +11,12 @@ from typing import TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults, load_beside
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, load_beside
 from vsphere_ai.language.yaml_files.embedded import load_holding
 from vsphere_ai.model.names.secret_keys import is_secret_key
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import is_observed
-from vsphere_ai.resources.playbook_files import File
+from vsphere_ai.resources.playbook_files import NamedFile
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -46,7 +46,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class ValuePlace:
     """Where a value stands in its document, and where its faults go.
 
     `below` names the field a bare value was put in (a kind's shorthand), which the file itself does not spell.
@@ -54,25 +54,25 @@ class Place:
 
     document: Document
     path: DocumentPath
-    faults: Faults
+    faults: FaultCollector
     below: str = ""
 
     def at(self, spot: DocumentPath) -> DocumentPath:
         """Return the path in the document of a spot inside of the value."""
         return self.path + (spot[1:] if self.below and spot[:1] == (self.below,) else spot)
 
-    def inside(self, path: DocumentPath, below: str = "") -> Place:
+    def inside(self, path: DocumentPath, below: str = "") -> ValuePlace:
         """Return the place of a value inside of this one; see `below`."""
         return replace(self, path=self.path + path, below=below)
 
-    def load(self, spot: DocumentPath, key: str = "") -> File | None:
+    def load(self, spot: DocumentPath, key: str = "") -> NamedFile | None:
         """Read the file that is named at a spot inside of the value; None, with the fault noted, if that cannot be.
 
         With `key`, the document of it that has this key, also where it is text inside of another one.
         """
         read = partial(load_holding, key=key) if key else None
         found = load_beside(self.document, self.at(spot), self.faults, read)
-        return File(found.data, partial(found.refuse, self.faults)) if found is not None else None
+        return NamedFile(found.data, partial(found.refuse, self.faults)) if found is not None else None
 
     def refuse(self, spot: DocumentPath, message: str, help: str = "") -> None:
         """Note a fault of what is at a spot inside of the value."""
@@ -83,7 +83,7 @@ class Place:
         self.document.refuse_key(self.faults, self.at(spot), message, help)
 
 
-def validate(model: type[M], value: object, place: Place, *, context: object = None) -> M | None:
+def validate(model: type[M], value: object, place: ValuePlace, *, context: object = None) -> M | None:
     """Return the model made of a value, or None with every fault noted; `context` is for the model's validators."""
     before = len(place.faults.found)
     for spot in _observed(model, value):
@@ -112,7 +112,7 @@ def describe(value: object, source: str = "") -> str:
     return "a list" if isinstance(value, list | tuple) else "a mapping"
 
 
-def _note(error: ValidationError, model: type[BaseModel], value: object, place: Place) -> None:
+def _note(error: ValidationError, model: type[BaseModel], value: object, place: ValuePlace) -> None:
     """Turn pydantic's errors into diagnostics: the branches of a union that failed at one spot become one."""
     by_spot: dict[DocumentPath, list[ErrorDetails]] = {}
     for fault in error.errors(include_url=False):
@@ -138,7 +138,7 @@ def _note(error: ValidationError, model: type[BaseModel], value: object, place: 
             _wrong_type(shallow, spot, place)
 
 
-def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: Place) -> None:
+def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: ValuePlace) -> None:
     """Refuse a key that a mapping cannot have: none of its words, or no name of what it is about."""
     if fault["type"] in _CHOICES:
         message, help = f"unknown key '{spot[-1]}'", suggest(str(spot[-1]), _allowed(fault["ctx"]["expected"]))
@@ -147,7 +147,7 @@ def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: Place) -> None:
     place.refuse_key(spot, message, help)
 
 
-def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:
+def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place: ValuePlace) -> None:
     kind, name = fault["type"], str(spot[-1]) if spot else ""
     if kind == "extra_forbidden":
         known = settable(model, spot[:-1])
@@ -173,7 +173,7 @@ def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place:
         place.refuse(spot, f"{given} does not fit here", f"{fault['msg'][:1].lower()}{fault['msg'][1:]}")
 
 
-def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> None:
+def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: ValuePlace) -> None:
     path = place.at(spot)
     wanted = list(dict.fromkeys(_EXPECTED.get(fault["type"]) or fault["ctx"]["expected"] for fault in found))
     given, expected = found[0]["input"], " or ".join(wanted)
@@ -186,7 +186,7 @@ def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> 
     place.refuse(spot, f"expected {expected}, but this is {_given(place, path, given)}", help)
 
 
-def _given(place: Place, path: DocumentPath, value: object = ...) -> str:
+def _given(place: ValuePlace, path: DocumentPath, value: object = ...) -> str:
     node = place.document.node(path)
     if any(is_secret_key(str(step)) for step in path):
         return "this value"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import Diagnostic, Mark
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faults
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector
 from vsphere_ai.language.yaml_files.validation import describe
 from vsphere_ai.model.names.secret_keys import has_secret_word, is_secret_key
 from vsphere_ai.model.names.suggestion import mistyped
@@ -31,7 +31,7 @@ TYPES: Mapping[Type, tuple[str, Callable[[object], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenValue:
     """A value that a file or an option gives to a variable, and where; see `model.variables.VariableValue`.
 
     `source` is a scalar as it was written.
@@ -57,12 +57,12 @@ class Given:
 class InventoryValues:
     """Values that an inventory gives: to all, to the hosts of a group, to a host by its name."""
 
-    all: Mapping[str, Given] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
-    hosts: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
+    all: Mapping[str, GivenValue] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, GivenValue]] = field(default_factory=dict)
+    hosts: Mapping[str, Mapping[str, GivenValue]] = field(default_factory=dict)
 
 
-def misspelt(values: InventoryValues, declared: Collection[str]) -> Iterator[tuple[Given, str, str]]:
+def misspelt(values: InventoryValues, declared: Collection[str]) -> Iterator[tuple[GivenValue, str, str]]:
     """Yield values whose names are not declared and near to one that is, with that one."""
     for level in (values.all, *values.groups.values(), *values.hosts.values()):
         for name, given in level.items():
@@ -125,7 +125,7 @@ def _plain(item: Scalar) -> Scalar:
     return item.replace("$${", "${") if isinstance(item, str) else item
 
 
-def read_values(document: Document, path: DocumentPath, level: str, faults: Faults) -> dict[str, Given]:
+def read_values(document: Document, path: DocumentPath, level: str, faults: FaultCollector) -> dict[str, GivenValue]:
     """Return what a mapping of names and values at a path of a document gives; faults of form are noted."""
     node = document.node(path)
     if not isinstance(node.value, dict):
@@ -144,5 +144,5 @@ def read_values(document: Document, path: DocumentPath, level: str, faults: Faul
             document.refuse(faults, at, *wrong)
             continue
         mark = document.mark_of(at)
-        found[name] = Given(plain_value(value), level, mark, document.excerpt(mark, below.width), below.source)
+        found[name] = GivenValue(plain_value(value), level, mark, document.excerpt(mark, below.width), below.source)
     return found

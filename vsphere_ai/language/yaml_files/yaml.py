@@ -41,7 +41,7 @@ _HINTS = (
 
 
 @dataclass(frozen=True)
-class Fault:
+class YamlFault:
     """What is wrong at one place; line and column count from 0."""
 
     line: int
@@ -52,16 +52,16 @@ class Fault:
     """The message without what the file says there, for a place that may hold a secret."""
 
 
-class Broken(Exception):
+class UnreadableText(Exception):
     """The text cannot be read any further."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: YamlFault) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
 
 @dataclass(slots=True)
-class Node:
+class YamlNode:
     """One value of a file and where it starts; in a mapping also where each key is. Lines and columns from 0."""
 
     value: Any
@@ -79,9 +79,9 @@ class Node:
     origin: str = ""
     """What gave it its value, where that is not what is written here; see `Document.refuse`."""
 
-    def child(self, step: str | int) -> Node | None:
+    def child(self, step: str | int) -> YamlNode | None:
         """Return the node below a key or an index."""
-        found: Node | None = None
+        found: YamlNode | None = None
         if isinstance(self.value, dict):
             found = self.value.get(step)
         elif isinstance(self.value, list) and isinstance(step, int) and 0 <= step < len(self.value):
@@ -112,22 +112,24 @@ def scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def read(text: str, faults: list[Fault], most: int = MAX_NODES) -> Node:
+def read(text: str, faults: list[YamlFault], most: int = MAX_NODES) -> YamlNode:
     """Return the tree of a text of at most `most` values.
 
-    Faults that leave it readable are added to `faults`, others end in `Broken`.
+    Faults that leave it readable are added to `faults`, others end in `UnreadableText`.
     """
-    return next(iter(read_stream(text, faults, most, documents=1)), Node(None, 0, 0))
+    return next(iter(read_stream(text, faults, most, documents=1)), YamlNode(None, 0, 0))
 
 
-def read_stream(text: str, faults: list[Fault], most: int = MAX_NODES, documents: int = MAX_NODES) -> list[Node]:
+def read_stream(
+    text: str, faults: list[YamlFault], most: int = MAX_NODES, documents: int = MAX_NODES
+) -> list[YamlNode]:
     """Return the tree of each document of a text, which are at most `documents`. See `read`."""
     builder = _Builder(faults, most, documents)
     try:
         for event in _events(text):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        raise Broken(_of_parser(error, builder.last, len(text.splitlines()))) from None
+        raise UnreadableText(_of_parser(error, builder.last, len(text.splitlines()))) from None
     return builder.roots
 
 
@@ -140,10 +142,10 @@ def _events(text: str) -> Iterator[yaml.Event]:
         loader.dispose()
 
 
-def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -> Fault:
+def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -> YamlFault:
     if "maximum nesting depth" in (error.problem or ""):  # libyaml's own limit; it reads ahead of the events
         at = error.problem_mark
-        return Fault(*((at.line, at.column) if at else last), TOO_DEEP, LESS_DEEP)
+        return YamlFault(*((at.line, at.column) if at else last), TOO_DEEP, LESS_DEEP)
     problem = error.problem or "this is not YAML"
     mark = error.problem_mark or error.context_mark
     if error.context_mark and mark and mark.line >= lines:
@@ -152,12 +154,12 @@ def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -
     context = f" {error.context}" if error.context else ""
     if error.context and error.context_mark and error.context_mark.line != line:
         context += f" that starts in line {error.context_mark.line + 1}"
-    return Fault(line, column, problem + context, next((h for text, h in _HINTS if text in problem), ""))
+    return YamlFault(line, column, problem + context, next((h for text, h in _HINTS if text in problem), ""))
 
 
 @dataclass(slots=True)
 class _Frame:
-    node: Node
+    node: YamlNode
     anchor: str | None
     key: str | None = None
 
@@ -165,13 +167,13 @@ class _Frame:
 class _Builder:
     """Takes the parser's events one by one, without recursion, and stops as soon as a limit is passed."""
 
-    def __init__(self, faults: list[Fault], most: int, documents: int) -> None:
-        self.roots: list[Node] = []
+    def __init__(self, faults: list[YamlFault], most: int, documents: int) -> None:
+        self.roots: list[YamlNode] = []
         self.most, self.documents = most, documents
         self.faults = faults
         self.last = (0, 0)
         self._stack: list[_Frame] = []
-        self._anchors: dict[str, Node | None] = {}
+        self._anchors: dict[str, YamlNode | None] = {}
         self._nodes = self._aliases = 0
 
     def take(self, event: Any) -> None:
@@ -200,7 +202,7 @@ class _Builder:
         value = scalar(event.value) if bare else event.value
         start, end = event.start_mark, event.end_mark
         width = end.column - start.column if end.line == start.line else 1
-        node = Node(value, start.line, start.column, event.value, max(1, width))
+        node = YamlNode(value, start.line, start.column, event.value, max(1, width))
         self._add(node)
         if event.anchor:
             self._anchors[event.anchor] = node
@@ -221,7 +223,7 @@ class _Builder:
         frame = self._stack[-1] if self._stack else None
         if frame and isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("a key must be text, not a list or a mapping", "quote it, and write 'key: value'")
-        node = Node({} if isinstance(event, yaml.MappingStartEvent) else [], *self.last)
+        node = YamlNode({} if isinstance(event, yaml.MappingStartEvent) else [], *self.last)
         self._add(node)
         if event.anchor:
             self._anchors[event.anchor] = None
@@ -257,7 +259,7 @@ class _Builder:
         frame.node.height = max(frame.node.height, node.height + 1)
         self._add(node)
 
-    def _add(self, node: Node) -> None:
+    def _add(self, node: YamlNode) -> None:
         # An alias counts as often as it is used: nine nested levels of nine would be 400 million values.
         self._nodes += node.size
         if self._nodes > self.most:
@@ -282,10 +284,10 @@ class _Builder:
     def _fault(self, message: str, help: str = "", unnamed: str = "") -> None:
         if len(self.faults) >= MAX_FAULTS:
             self._stop("too many faults; the rest of the file was not read", "correct these first")
-        self.faults.append(Fault(*self.last, message, help, unnamed))
+        self.faults.append(YamlFault(*self.last, message, help, unnamed))
 
     def _stop(self, message: str, help: str = "", unnamed: str = "") -> NoReturn:
-        raise Broken(Fault(*self.last, message, help, unnamed))
+        raise UnreadableText(YamlFault(*self.last, message, help, unnamed))
 
 
 def _short(text: str) -> str:

@@ -15,7 +15,7 @@ UPDATE = "pip install --upgrade pyvmomi"
 
 
 @dataclass(frozen=True)
-class Field:
+class ApiField:
     """A field or method of the API by its WSDL names, the API version it came with, and what it is used for."""
 
     type: str
@@ -28,19 +28,19 @@ class Field:
 
 
 FIELDS = (
-    Field("HostGraphicsManager", "RetrieveVgpuProfileInfo", (7, 0, 3, 0), "how long moving a vGPU stuns its VM"),
-    Field("VirtualMachineVgpuProfileInfo", "stunTimeEstimates", (8, 0, 2, 0), "how long moving a vGPU stuns its VM"),
-    Field("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo", (8, 0, 0, 1), "device_groups"),
-    Field("VirtualMachineConfigSpec", "deviceGroups", (8, 0, 0, 1), "device_groups"),
-    Field("VirtualDevice", "deviceGroupInfo", (8, 0, 0, 1), "device_groups"),
-    Field("PhysicalNic", "driverVersion", (8, 0, 0, 1), "driver versions of NICs"),
-    Field("PhysicalNic", "firmwareVersion", (8, 0, 0, 1), "firmware versions of NICs"),
-    Field("HostGraphicsConfigDeviceType", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
-    Field("HostGraphicsInfo", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
+    ApiField("HostGraphicsManager", "RetrieveVgpuProfileInfo", (7, 0, 3, 0), "how long moving a vGPU stuns its VM"),
+    ApiField("VirtualMachineVgpuProfileInfo", "stunTimeEstimates", (8, 0, 2, 0), "how long moving a vGPU stuns its VM"),
+    ApiField("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo", (8, 0, 0, 1), "device_groups"),
+    ApiField("VirtualMachineConfigSpec", "deviceGroups", (8, 0, 0, 1), "device_groups"),
+    ApiField("VirtualDevice", "deviceGroupInfo", (8, 0, 0, 1), "device_groups"),
+    ApiField("PhysicalNic", "driverVersion", (8, 0, 0, 1), "driver versions of NICs"),
+    ApiField("PhysicalNic", "firmwareVersion", (8, 0, 0, 1), "firmware versions of NICs"),
+    ApiField("HostGraphicsConfigDeviceType", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
+    ApiField("HostGraphicsInfo", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
 )
 
 
-def unseen(about: About) -> Iterator[Field]:
+def unseen(about: About) -> Iterator[ApiField]:
     """Yield what the vCenter has and the installed pyVmomi cannot see."""
     return (f for f in FIELDS if about.api_numbers < f.since <= about.offered_numbers)
 

@@ -13,7 +13,7 @@ PRODUCT = ("config.product", "summary.config.product")
 """The same AboutInfo twice: the summary outlives the loss of a connection."""
 
 
-class Limit(NamedTuple):
+class VersionLimit(NamedTuple):
     """The highest hardware version a host runs, with its name and its ESXi version."""
 
     hardware: int
@@ -31,14 +31,14 @@ def hardware_number(version: object) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[VersionLimit, ...], tuple[str, ...]]:
     """Return what each host runs, the lowest first, and the names of the hosts of which that is not known."""
     known, hidden = [], []
     for host in hosts:
         stated = host_version(estate, host.ref)
         limit = hardware_limit(stated[0]) if stated else None
         if stated and limit:
-            known.append(Limit(limit, host.name, stated[1]))
+            known.append(VersionLimit(limit, host.name, stated[1]))
         else:
             hidden.append(host.name)
     return tuple(sorted(known)), tuple(hidden)

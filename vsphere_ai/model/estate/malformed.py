@@ -28,7 +28,7 @@ NEAREST = 60
 FRAMES = 4
 
 
-class Read(NamedTuple):
+class ValueRead(NamedTuple):
     """A value that was read: reference of the object, and property path or ``probe:NAME``."""
 
     ref: str
@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mark:
+class OmittedValue:
     """A value that was left out: of which object, where, and why."""
 
     facts: Facts
@@ -44,19 +44,19 @@ class Mark:
     reason: str
 
     @property
-    def read(self) -> Read:
+    def read(self) -> ValueRead:
         """What has to be read to need it."""
-        return Read(self.facts.ref, self.path)
+        return ValueRead(self.facts.ref, self.path)
 
 
-def marks(estate: Estate) -> tuple[Mark, ...]:
+def marks(estate: Estate) -> tuple[OmittedValue, ...]:
     """Return the values that were left out."""
     return tuple(mark for facts in estate.objects.values() if facts.unreadable for mark in marks_of(facts))
 
 
-def marks_of(facts: Facts) -> tuple[Mark, ...]:
+def marks_of(facts: Facts) -> tuple[OmittedValue, ...]:
     """Return the values of one object that were left out."""
-    return tuple(Mark(facts, path, why) for path, why in facts.unreadable.items() if why.startswith(MALFORMED))
+    return tuple(OmittedValue(facts, path, why) for path, why in facts.unreadable.items() if why.startswith(MALFORMED))
 
 
 def evaluate(estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:
@@ -76,7 +76,7 @@ def evaluate(estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:
     return use(estate), estate
 
 
-def without(estate: Estate, read: Read, reason: str) -> Estate:
+def without(estate: Estate, read: ValueRead, reason: str) -> Estate:
     """Return the estate with one value taken for unreadable."""
     facts = estate[read.ref]
     unreadable = {**facts.unreadable, read.path: reason}
@@ -125,15 +125,15 @@ class _Logged(Mapping[str, Any]):
 class _Objects(Mapping[str, Facts]):
     """The objects of an estate; what is read of them goes to a log."""
 
-    def __init__(self, objects: Mapping[str, Facts], log: list[Read]) -> None:
+    def __init__(self, objects: Mapping[str, Facts], log: list[ValueRead]) -> None:
         self._objects, self._log = objects, log
         self._made: dict[str, Facts] = {}
 
     def __getitem__(self, ref: str) -> Facts:
         if ref not in self._made:
             facts, log = self._objects[ref], self._log
-            properties = _Logged(facts.properties, lambda path: log.append(Read(ref, path)))
-            probes = _Logged(facts.probes, lambda name: log.append(Read(ref, f"{PROBE}{name}")))
+            properties = _Logged(facts.properties, lambda path: log.append(ValueRead(ref, path)))
+            probes = _Logged(facts.probes, lambda name: log.append(ValueRead(ref, f"{PROBE}{name}")))
             self._made[ref] = replace(facts, properties=properties, probes=probes)
         return self._made[ref]
 
@@ -144,16 +144,16 @@ class _Objects(Mapping[str, Facts]):
         return len(self._objects)
 
 
-def logged(estate: Estate) -> tuple[Estate, list[Read]]:
+def logged(estate: Estate) -> tuple[Estate, list[ValueRead]]:
     """Return an equal estate, and the log of what is read of it from now on, in order."""
-    log: list[Read] = []
+    log: list[ValueRead] = []
     return Estate(estate.about, _Objects(estate.objects, log)), log
 
 
 # -- which value is to blame
 
 
-def _run(estate: Estate, use: Callable[[Estate], T]) -> tuple[Exception | None, list[Read]]:
+def _run(estate: Estate, use: Callable[[Estate], T]) -> tuple[Exception | None, list[ValueRead]]:
     traced, log = logged(estate)
     try:
         use(traced)
@@ -162,12 +162,12 @@ def _run(estate: Estate, use: Callable[[Estate], T]) -> tuple[Exception | None, 
     return None, log
 
 
-def _culprit(estate: Estate, use: Callable[[Estate], T]) -> Read | None:
+def _culprit(estate: Estate, use: Callable[[Estate], T]) -> ValueRead | None:
     """Return the value without which the exception does not arise, else one without which another one arises."""
     error, log = _run(estate, use)
     if error is None:
         return None
-    changed: Read | None = None
+    changed: ValueRead | None = None
     for read in _candidates(estate, log, error):
         other, after = _run(without(Estate(estate.about, Layered(estate.objects)), read, MALFORMED), use)
         if other is None:
@@ -178,11 +178,11 @@ def _culprit(estate: Estate, use: Callable[[Estate], T]) -> Read | None:
     return changed
 
 
-def _beside(log: Iterable[Read], read: Read) -> list[Read]:
+def _beside(log: Iterable[ValueRead], read: ValueRead) -> list[ValueRead]:
     return [r for r in log if r != read]
 
 
-def _candidates(estate: Estate, log: list[Read], error: Exception) -> list[Read]:
+def _candidates(estate: Estate, log: list[ValueRead], error: Exception) -> list[ValueRead]:
     """Return the values that were read last: first those that the code that raised had in hand, then by recency."""
     nearest = [r for r in dict.fromkeys(reversed(log)) if _value(estate, r) is not None or _has(estate, r)]
     in_hand = _in_hand(error.__traceback__)
@@ -191,12 +191,12 @@ def _candidates(estate: Estate, log: list[Read], error: Exception) -> list[Read]
     return list(dict.fromkeys((*first, *nearest)))[:NEAREST]
 
 
-def _has(estate: Estate, read: Read) -> bool:
+def _has(estate: Estate, read: ValueRead) -> bool:
     facts = estate.get(read.ref)
     return facts is not None and read.path in facts.properties
 
 
-def _value(estate: Estate, read: Read) -> object:
+def _value(estate: Estate, read: ValueRead) -> object:
     facts = estate.get(read.ref)
     if facts is None:
         return None

@@ -12,7 +12,7 @@ T = TypeVar("T")
 Hosts = tuple[Target, ...]
 
 
-class Seen(Protocol):
+class SeenEstate(Protocol):
     """What is seen of an estate, as a `View` has it."""
 
     @property
@@ -30,7 +30,7 @@ class Seen(Protocol):
 class Places:
     """Where VMs can run in a view, which does not change."""
 
-    def __init__(self, view: Seen) -> None:
+    def __init__(self, view: SeenEstate) -> None:
         self._view = view
         self._deciding: dict[str, bool] = {}
         self._found: dict[object, tuple[Hosts, object]] = {}

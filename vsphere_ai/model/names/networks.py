@@ -10,7 +10,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, order=True)
-class Range:
+class AddressRange:
     """Addresses from `first` to `last`, both included, as numbers of one family."""
 
     version: int
@@ -20,7 +20,7 @@ class Range:
     def __contains__(self, address: Address) -> bool:
         return address.version == self.version and self.first <= int(address) <= self.last
 
-    def overlaps(self, other: Range) -> bool:
+    def overlaps(self, other: AddressRange) -> bool:
         """Return whether an address lies in both."""
         return self.version == other.version and self.first <= other.last and other.first <= self.last
 
@@ -77,7 +77,7 @@ def has_host_bits(text: str, loose: Network) -> bool:
     return ip_address(text.partition("/")[0]) != loose.network_address
 
 
-def address_range(text: str) -> Range:
+def address_range(text: str) -> AddressRange:
     """Return the range of ``10.0.0.1-10.0.0.9`` or of a single address; `ValueError` with a sentence."""
     first, dash, last = text.partition("-")
     low, high = address(first.strip()), address((last if dash else first).strip())
@@ -85,15 +85,15 @@ def address_range(text: str) -> Range:
         raise ValueError(f"'{text}' begins with IPv{low.version} and ends with IPv{high.version}\nwrite two ranges")
     if int(low) > int(high):
         raise ValueError(f"'{text}' ends before it begins\nwrite the lower address first")
-    return Range(low.version, int(low), int(high))
+    return AddressRange(low.version, int(low), int(high))
 
 
-def addresses(text: str) -> Range:
+def addresses(text: str) -> AddressRange:
     """Return the range of ``10.0.0.1-10.0.0.9``, of a single address or of a subnet; `ValueError` with a sentence."""
     return range_of(network(text)) if "/" in text else address_range(text)
 
 
-def not_for_hosts(network: Network) -> list[Range]:
+def not_for_hosts(network: Network) -> list[AddressRange]:
     """Return the addresses of a network that no host has: in IPv4 its own and broadcast, in IPv6 the routers' anycast.
 
     Point-to-point networks have none. Sources: RFC 3021 (/31), RFC 4291 2.6.1 (subnet-router anycast), RFC 6164 (/127).
@@ -102,35 +102,35 @@ def not_for_hosts(network: Network) -> list[Range]:
         return []
     bounds = range_of(network)
     ends = (bounds.first, bounds.last) if network.version == 4 else (bounds.first,)
-    return [Range(network.version, end, end) for end in ends]
+    return [AddressRange(network.version, end, end) for end in ends]
 
 
-def range_of(network: Network) -> Range:
+def range_of(network: Network) -> AddressRange:
     """Return all addresses of a network, the network's own and the broadcast address included."""
-    return Range(network.version, int(network.network_address), int(network.broadcast_address))
+    return AddressRange(network.version, int(network.network_address), int(network.broadcast_address))
 
 
-def without(ranges: list[Range], excluded: list[Range]) -> list[Range]:
+def without(ranges: list[AddressRange], excluded: list[AddressRange]) -> list[AddressRange]:
     """Return ranges without the excluded addresses, in ascending order and merged where they touch."""
-    left: list[Range] = []
+    left: list[AddressRange] = []
     for each in merged(ranges):
         first = each.first
         for gap in merged([e for e in excluded if e.overlaps(each)]):
             if gap.first > first:
-                left.append(Range(each.version, first, gap.first - 1))
+                left.append(AddressRange(each.version, first, gap.first - 1))
             first = max(first, gap.last + 1)
         if first <= each.last:
-            left.append(Range(each.version, first, each.last))
+            left.append(AddressRange(each.version, first, each.last))
     return left
 
 
-def merged(ranges: list[Range]) -> list[Range]:
+def merged(ranges: list[AddressRange]) -> list[AddressRange]:
     """Return ranges in ascending order; those that overlap or touch are one."""
-    found: list[Range] = []
+    found: list[AddressRange] = []
     for each in sorted(ranges):
         before = found[-1] if found else None
         if before is not None and before.version == each.version and each.first <= before.last + 1:
-            found[-1] = Range(each.version, before.first, max(before.last, each.last))
+            found[-1] = AddressRange(each.version, before.first, max(before.last, each.last))
         else:
             found.append(each)
     return found

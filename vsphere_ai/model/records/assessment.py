@@ -53,7 +53,7 @@ class Attestation:
 
 
 @dataclass(frozen=True)
-class Measured:
+class LatestBenchmark:
     """The newest benchmark of a set: when, which one, its bus bandwidth in GB/s, and the baseline (None: none)."""
 
     taken: date
@@ -63,7 +63,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Checked:
+class HealthChecked:
     """The last check of a VM's health: when, the XIDs of its GPUs that were kept, and the fatal ones among them."""
 
     taken: date
@@ -88,6 +88,6 @@ class Records:
     spare: Mapping[str, str] = field(default_factory=dict)
     drift: tuple[str, ...] | None = None
     anti_affinity: frozenset[str] = frozenset()
-    measured: Mapping[str, Measured] = field(default_factory=dict)
-    checked: Mapping[str, Checked] = field(default_factory=dict)
+    measured: Mapping[str, LatestBenchmark] = field(default_factory=dict)
+    checked: Mapping[str, HealthChecked] = field(default_factory=dict)
     attestations: Mapping[str, Attestation] = field(default_factory=dict)

@@ -17,7 +17,7 @@ GROUPS: tuple[Group, ...] = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ExplanationPart:
     """A part of an explanation: pairs of a label and its text, or lines that are shown as they are (`code`)."""
 
     title: str
@@ -26,14 +26,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Explained:
+class NameExplained:
     """What is known of a name: paragraphs, parts, the public source, and the page of the documentation."""
 
     name: str
     group: Group
     title: str
     text: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ExplanationPart, ...] = ()
     source: str = ""
     page: str = ""
 

@@ -14,7 +14,7 @@ COMMANDS: Mapping[str, tuple[str, Collection[str]]] = {
 """Name of a document -> the command that prints it, and the keys by which it is known."""
 
 
-class Printed(NamedTuple):
+class PrintedDocument(NamedTuple):
     """A document: its name (a key of `COMMANDS`), its values, and the file that it was read from."""
 
     name: str
@@ -27,10 +27,10 @@ class Printed(NamedTuple):
         return COMMANDS[self.name][0]
 
 
-def printed(values: object, file: str) -> Printed | None:
+def printed(values: object, file: str) -> PrintedDocument | None:
     """Return a document that one of `COMMANDS` printed; None where it is none of them."""
     if not isinstance(values, dict) or "schema_version" not in values:
         return None
     names = (name for name, (_, keys) in COMMANDS.items() if set(keys) <= values.keys())
     name = next(names, None)
-    return Printed(name, values, file) if name else None
+    return PrintedDocument(name, values, file) if name else None

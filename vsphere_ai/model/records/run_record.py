@@ -11,11 +11,11 @@ from vsphere_ai.model.steps import PendingKind
 JsonObject = dict[str, JsonValue]
 
 
-class _Model(BaseModel):
+class _RecordModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Scope(_Model):
+class Scope(_RecordModel):
     """Scope of a run: the vCenter's name in the inventory and its address, and the ``--limit`` of the command."""
 
     vcenter: str = ""
@@ -23,7 +23,7 @@ class Scope(_Model):
     limit: str = ""
 
 
-class LeftPending(_Model):
+class LeftPending(_RecordModel):
     """A pending action that was given up when its run was closed."""
 
     kind: PendingKind
@@ -31,7 +31,7 @@ class LeftPending(_Model):
     ref: str
 
 
-class Closed(_Model):
+class Closed(_RecordModel):
     """Who closed a run, when (UTC, ISO 8601), and what was pending then."""
 
     at: str
@@ -39,7 +39,7 @@ class Closed(_Model):
     left: tuple[LeftPending, ...] = ()
 
 
-class RunRecord(_Model):
+class RunRecord(_RecordModel):
     """Facts of a run as a whole. Times are UTC, ISO 8601."""
 
     format: int = 0
@@ -80,7 +80,7 @@ class RunRecord(_Model):
     closed: Closed | None = None
 
 
-class RunDocuments(_Model):
+class RunDocuments(_RecordModel):
     """Documents of a run, written when it begins: the approved plan, and playbooks of after and before the run."""
 
     approved: JsonObject = {}

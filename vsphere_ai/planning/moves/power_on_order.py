@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from vsphere_ai.admission.gpus import question_of
-from vsphere_ai.capacity.host import Host, likeness
+from vsphere_ai.capacity.host import HostGpus, likeness
 from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, VmDemand
@@ -116,11 +116,11 @@ def power_on_orders(
         likely = (likeness(slots), tuple(sorted(d.profiles for d in demands)))
         vms = {d.name: d.profiles for d in demands}
         if likely not in known:
-            known[likely] = some_order_fails(Host(slots, question.farm.policies[host.name]), vms, Budget(STEPS))
+            known[likely] = some_order_fails(HostGpus(slots, question.farm.policies[host.name]), vms, Budget(STEPS))
         answer = solve(replace(question.farm, slots=tuple(slots)), demands) if known[likely] else None
         if isinstance(answer, Fit):
             early = sorted(answer.order, key=lambda ref: question.targets[ref] not in first)
-            fits = Host(slots, question.farm.policies[host.name]).run(early, vms) is not None
+            fits = HostGpus(slots, question.farm.policies[host.name]).run(early, vms) is not None
             orders[host] = tuple(question.targets[ref] for ref in (early if fits else answer.order))
     return orders
 

@@ -17,7 +17,7 @@ from vsphere_ai.admission.gpus import observed_profiles, question_of
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.first_fit import AlikeHosts
-from vsphere_ai.capacity.host import Host
+from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, concluded, occupied
 from vsphere_ai.capacity.wording import listed
@@ -211,7 +211,7 @@ class _Sequence:
             frozenset((self._devices[host].get(s.pci), s.kind) for s in slots),
         )
         group = self._groups.setdefault(alike, str(len(self._groups)))
-        self._open.put(host.name, group, Host(slots, self._policies.get(host.name, "performance")))
+        self._open.put(host.name, group, HostGpus(slots, self._policies.get(host.name, "performance")))
 
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
         self._refused = {(vm, name): "its place is needed later" for _, vm, name in self._avoided.get(host, ())}

@@ -33,7 +33,7 @@ sequences of moves after which no further order is tried: one takes some 5 ms, a
 """
 
 
-class Judged(NamedTuple):
+class JudgedOrder(NamedTuple):
     """Problems of one order of windows; no order that begins alike, up to position `refused`, is possible."""
 
     moves: Moves
@@ -76,12 +76,12 @@ class Windows:
     def _before(self) -> Situation:
         return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
 
-    def judge(self, roll: Roll) -> Judged:
+    def judge(self, roll: Roll) -> JudgedOrder:
         """Return the problems of the windows of one cluster."""
         moves = self.mover.of(roll)
         together = roll.at_a_time > 1 and not self._off.keys().isdisjoint(roll.hosts)
         if not (self.by_drs or moves.by_host or together):
-            return Judged(moves, [], moves.refused)
+            return JudgedOrder(moves, [], moves.refused)
         # one that the run could not move from a host to which it has moved it is refused there
         moved = () if moves.problems else (m.vm for m in moves.all)
         here = self._before.only(h.ref for h in roll.members)
@@ -94,7 +94,7 @@ class Windows:
         problems = windows.run(roll)
         # other windows later may bring about other moves before
         refused = windows.refused if not moves.by_host else len(roll.hosts)
-        return Judged(moves, problems, moves.refused if moves.problems else refused)
+        return JudgedOrder(moves, problems, moves.refused if moves.problems else refused)
 
     def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
         """Yield VMs on hosts without a window whose changes may come before it: those that need no more then, and all.
@@ -133,10 +133,10 @@ def roll_outs(
 
 def searched(
     roll: Roll,
-    judge: Callable[[Roll], Judged],
+    judge: Callable[[Roll], JudgedOrder],
     begun: Collection[Target],
     early: Callable[[Roll], Iterable[tuple[Target, ...]]] = lambda _roll: (),
-) -> tuple[Roll, Judged]:
+) -> tuple[Roll, JudgedOrder]:
     """Return the first way to roll out that nothing blocks; where there is none, the given one.
 
     That some VMs are changed first (`early`) is tried at once, then fewer hosts at a time, then other orders, one host
@@ -162,8 +162,8 @@ def searched(
 
 
 def _otherwise(
-    roll: Roll, judge: Callable[[Roll], Judged], begun: Collection[Target], reason: str, left: list[int]
-) -> tuple[Roll, Judged] | None:
+    roll: Roll, judge: Callable[[Roll], JudgedOrder], begun: Collection[Target], reason: str, left: list[int]
+) -> tuple[Roll, JudgedOrder] | None:
     """Return a way to roll out with fewer hosts at a time, or in another order; None where all are blocked.
 
     `left` has one number, that of the sequences of moves that may be tried yet.

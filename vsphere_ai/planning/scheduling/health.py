@@ -28,7 +28,7 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class Found:
+class HostBefore:
     """The state of a host before its window: how many NVIDIA GPUs, which alarms were red, and MIG modes."""
 
     host: Target
@@ -38,10 +38,10 @@ class Found:
     """PCI address -> MIG mode after a reboot, of GPUs whose mode no playbook states."""
 
 
-def found(estate: Estate, host: Target) -> Found:
+def found(estate: Estate, host: Target) -> HostBefore:
     """Return what a host's health is measured by afterwards."""
     facts = estate[host.ref]
-    return Found(host, shown_gpus(facts), red_alarms(facts, estate))
+    return HostBefore(host, shown_gpus(facts), red_alarms(facts, estate))
 
 
 def shown_gpus(facts: Facts, *, passed_through: bool = True) -> int:
@@ -57,7 +57,7 @@ def modes(status: int, stdout: str) -> dict[str, bool | None]:
     return {g.pci: g.mig_current for g in parse_gpus(status, stdout)}
 
 
-def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:
+def changed_modes(now: Mapping[str, bool | None], before: HostBefore) -> tuple[str, ...]:
     """Return which GPUs are not in the MIG mode they were in; `now` are the modes of the GPUs nvidia-smi lists."""
     words = {True: "enabled", False: "disabled", None: "not shown"}
     return tuple(
@@ -78,7 +78,7 @@ def red_alarms(facts: Facts, estate: Estate | None = None) -> tuple[Alarm, ...]:
     return tuple(alarms)
 
 
-def reasons(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
+def reasons(now: Facts, before: HostBefore, *, maintenance: bool) -> tuple[str, ...]:
     """Return what is not well with a host. `maintenance`: it was in maintenance mode before its window."""
     state = now.get("runtime.connectionState")
     if state != "connected":
@@ -92,7 +92,7 @@ def reasons(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
     return tuple(wrong)
 
 
-def new_alarms(now: Facts, before: Found) -> tuple[Alarm, ...]:
+def new_alarms(now: Facts, before: HostBefore) -> tuple[Alarm, ...]:
     """Return the alarms that went red since; one that was red, recovered and is red again is new."""
     known = {a.id for a in before.alarms}
     return tuple(a for a in red_alarms(now) if a.id not in known)

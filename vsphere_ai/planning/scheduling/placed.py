@@ -14,7 +14,7 @@ from vsphere_ai.resources.mixins import vgpus_of
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedAt:
     """Where a playbook asks for a kind: file, line and column, counted from 1, and the references of its targets."""
 
     kind: str
@@ -41,12 +41,12 @@ class PlacedHost:
     vms: tuple[PlacedVm, ...]
 
 
-def asked_of(desired: TargetPlans) -> tuple[Asked, ...]:
+def asked_of(desired: TargetPlans) -> tuple[RequestedAt, ...]:
     """Return where a playbook asks for what it wants, in the order of its lines."""
     places = ((t.ref, kind, m) for t, plan in desired.items() for kind, m in plan.marks.items() if m.line)
     found = grouped(places, lambda each: (each[2], each[1]))
     return tuple(
-        Asked(kind, mark.file, mark.line, mark.column, tuple(sorted(ref for ref, _, _ in own)))
+        RequestedAt(kind, mark.file, mark.line, mark.column, tuple(sorted(ref for ref, _, _ in own)))
         for (mark, kind), own in sorted(found.items(), key=lambda each: each[0])
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.gpu.smi.listings import UnreadableOutput, parse_gpus
 from vsphere_ai.gpu.smi.live import GPUS
-from vsphere_ai.model.facts import Estate, Output
+from vsphere_ai.model.facts import CommandOutput, Estate
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -31,7 +31,7 @@ def _dividing() -> list[type[DividesGpus]]:
     return [kind for kind in kinds().values() if issubclass(kind, DividesGpus)]
 
 
-def unasked(impact: Impact, estate: Estate) -> tuple[str, ...]:
+def hosts_to_probe(impact: Impact, estate: Estate) -> tuple[str, ...]:
     """Return the hosts (references) whose GPUs were not asked: they reboot and have some, or VMs may move there."""
     waited = (h for h in impact.reboots if host_now(estate, h).has_gpus)
     return tuple(h.ref for h in sorted({*impact.unread, *waited}) if not estate[h.ref].probes)
@@ -41,7 +41,7 @@ def silent(impact: Impact, view: View) -> Iterator[Problem]:
     """Yield the hosts on which nvidia-smi does not work now: after the reboot it would be waited for in vain."""
     for host in impact.reboots:
         answer = view.facts(host.ref).probes.get(GPUS.name)
-        if not isinstance(answer, Output) or not host_now(view.estate, host).has_gpus:
+        if not isinstance(answer, CommandOutput) or not host_now(view.estate, host).has_gpus:
             continue
         if is_stated(view, host.ref, DividesGpus):
             continue  # the kind itself says what it could not read

@@ -36,7 +36,7 @@ from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, rolling_of
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
-from vsphere_ai.planning.scheduling.health import Found, found
+from vsphere_ai.planning.scheduling.health import HostBefore, found
 from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
 from vsphere_ai.planning.scheduling.windows import (
     Switch,
@@ -80,7 +80,7 @@ class Impact:
     at_a_time: int = 1
     moves: tuple[Target, ...] = ()
     rolls: tuple[Roll, ...] = ()
-    found: tuple[Found, ...] = ()
+    found: tuple[HostBefore, ...] = ()
     lost: tuple[Loss, ...] = ()
     """Data lost on reboot and not recreated."""
     migrations: tuple[Migration, ...] = ()

@@ -12,14 +12,19 @@ from vsphere_ai.report.plans.run_record import run_document
 from vsphere_ai.report.report_in import report_in
 
 if TYPE_CHECKING:
-    from vsphere_ai.report.fleets.fleet_text import Outcome
+    from vsphere_ai.report.fleets.fleet_text import ShownShardOutcome
     from vsphere_ai.runs.journal import Journal
 
 INDEX = "index.html"
 
 
 def fleet_pages(
-    fleet: Mapping[str, object], outcomes: Sequence[Outcome], records: Mapping[str, Journal], form: str, *, folder: bool
+    fleet: Mapping[str, object],
+    outcomes: Sequence[ShownShardOutcome],
+    records: Mapping[str, Journal],
+    form: str,
+    *,
+    folder: bool,
 ) -> dict[str, str]:
     """Return the files of a report by their names: `INDEX`, and with `folder` those of the runs that it leads to.
 

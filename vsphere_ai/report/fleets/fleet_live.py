@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.model.names.name_ranges import quoted
 from vsphere_ai.model.text import columns, counted, cut, filled, safe
-from vsphere_ai.planning.outcome import Event
+from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, seconds_left
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
 from vsphere_ai.report.folding import how_many
@@ -53,7 +53,7 @@ class _Shard:
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedRun:
     """Steps of a run that has started, and how long each usually takes."""
 
     steps: Sequence[PlannedStep]
@@ -73,11 +73,11 @@ class FleetLive:
         if shard.state in ("waiting", "planning"):
             shard.state, shard.text = "planning", text or shard.text
 
-    def begin(self, vcenter: str, run: Started) -> None:
+    def begin(self, vcenter: str, run: StartedRun) -> None:
         """Note that the run of a vCenter carries its steps out."""
         self._shards[vcenter] = _Shard("working", run.steps, run.times)
 
-    def see(self, vcenter: str, event: Event, now: float) -> None:
+    def see(self, vcenter: str, event: RunEvent, now: float) -> None:
         """Take an event of the run of a vCenter."""
         shard, planned = self._shards[vcenter], event.planned
         if event.what == "stopping":

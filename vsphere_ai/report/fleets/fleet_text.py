@@ -14,7 +14,7 @@ from vsphere_ai.report.plans.plan_impact import danger_lines, rounded
 from vsphere_ai.report.plans.world_text import world_words
 
 
-class Planned(Protocol):
+class PlannedVCenter(Protocol):
     """The plan of one vCenter."""
 
     @property
@@ -26,7 +26,7 @@ class Planned(Protocol):
         """Its plan."""
 
 
-class Totals(Protocol):
+class ShownTotals(Protocol):
     """What all shards do together."""
 
     @property
@@ -54,7 +54,7 @@ class Totals(Protocol):
         """Whether the budget makes it as long."""
 
 
-class Outcome(Protocol):
+class ShownShardOutcome(Protocol):
     """How the shard of one vCenter stands."""
 
     @property
@@ -94,12 +94,12 @@ class Outcome(Protocol):
         """Why it ended early."""
 
 
-def fleet_plan_text(shards: Sequence[Planned], totals: Totals, budget: int | None, width: int = 100) -> str:
+def fleet_plan_text(shards: Sequence[PlannedVCenter], totals: ShownTotals, budget: int | None, width: int = 100) -> str:
     """Return the plan of a fleet for a terminal of that many columns; dangers come last."""
     return "\n".join(wrapped(_plan_lines(shards, totals, budget), width))
 
 
-def _plan_lines(shards: Sequence[Planned], totals: Totals, budget: int | None) -> Iterator[Line]:
+def _plan_lines(shards: Sequence[PlannedVCenter], totals: ShownTotals, budget: int | None) -> Iterator[Line]:
     yield f"Fleet plan, {counted(len(shards), 'vCenter')}", 4
     yield f"IMPACT   {', '.join(_impact(totals))}", 9
     about = "by the budget" if totals.budget_bound else "the slowest vCenter"
@@ -135,7 +135,7 @@ def _dangers(plan: SavedPlan) -> Iterator[str]:
         yield f"{counted(len(going), 'VM')} destroyed, with all disks: {names(going)}"
 
 
-def _impact(totals: Totals) -> Iterator[str]:
+def _impact(totals: ShownTotals) -> Iterator[str]:
     found = (
         (totals.reboots, "host", "reboots", "reboot"),
         (totals.power_cycles, "VM", "is power-cycled", "are power-cycled"),
@@ -145,7 +145,7 @@ def _impact(totals: Totals) -> Iterator[str]:
     yield from said or ["no host reboots, no VM is switched off"]
 
 
-def outcomes_text(outcomes: Sequence[Outcome], width: int = 100) -> str:
+def outcomes_text(outcomes: Sequence[ShownShardOutcome], width: int = 100) -> str:
     """Return how the shards of a fleet run stand, as a table, and what is left of each."""
     head = ("vCenter", "run", "state", "changed", "verified", "failed", "unknown", "left open")
     rows = [head, *map(_row, outcomes)]
@@ -159,6 +159,6 @@ def outcomes_text(outcomes: Sequence[Outcome], width: int = 100) -> str:
     return "\n".join(wrapped(lines, width))
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: ShownShardOutcome) -> tuple[str, ...]:
     numbers = (outcome.changed, outcome.verified, outcome.failed, outcome.unknown, len(outcome.left_open))
     return quoted(outcome.vcenter), outcome.run, outcome.state, *map(str, numbers)

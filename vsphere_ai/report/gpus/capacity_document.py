@@ -10,8 +10,8 @@ from vsphere_ai.gpu.mig.drawing import draw
 from vsphere_ai.gpu.mig.fragmentation import fragmentation
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.vgpus.slot import GpuSlot, Takes, most
-from vsphere_ai.gpu.vgpus.vgpu import Share, VgpuProfile
-from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.gpu.vgpus.vgpu import InstanceShare, VgpuProfile
+from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
 
 Document = dict[str, object]
 
@@ -87,14 +87,14 @@ def room_by_profile(slot: GpuSlot) -> dict[str, int]:
     def size(takes: Takes) -> tuple[int, ...]:
         if isinstance(takes, VgpuProfile):
             return (-takes.fb_gb,)
-        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, Share) else (takes, -board.memory_gb)
+        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, InstanceShare) else (takes, -board.memory_gb)
         return -profile.memory_slices, -profile.compute_slices, part
 
     ordered = sorted(taken, key=lambda n: (size(taken[n]), n))
     return {name: most(slot.kind, slot.state, name) for name in ordered}
 
 
-def verdict_document(verdict: Verdict) -> Document:
+def verdict_document(verdict: FitVerdict) -> Document:
     """Return a verdict, with the order in which VMs power on, or with the VMs that are left over."""
     answer = verdict.answer
     common = {
@@ -110,12 +110,12 @@ def verdict_document(verdict: Verdict) -> Document:
     return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
 
 
-def left_over(verdict: Verdict, vms: Iterable[str]) -> list[str]:
+def left_over(verdict: FitVerdict, vms: Iterable[str]) -> list[str]:
     """Return the names of VMs that find no room."""
     return sorted(verdict.targets[ref].name for ref in vms)
 
 
-def _places(verdict: Verdict, fit: Fit) -> Sequence[Document]:
+def _places(verdict: FitVerdict, fit: Fit) -> Sequence[Document]:
     return [
         {
             "vm": verdict.targets[ref].name,

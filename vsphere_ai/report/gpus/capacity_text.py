@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.capacity.host import Given
+from vsphere_ai.capacity.host import GivenVgpu
 from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.gpu.mig.drawing import draw
 from vsphere_ai.gpu.mig.fragmentation import Fragmentation, fragmentation
@@ -15,7 +15,7 @@ from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.gpu.vgpus.vgpu import parse
 from vsphere_ai.model.names.name_ranges import fold
 from vsphere_ai.model.text import counted, safe
-from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
 from vsphere_ai.report.folding import FEW, alike, names, of_sample, shape
 from vsphere_ai.report.gpus.capacity_document import left_over, room_by_profile
 from vsphere_ai.report.layout import grouped
@@ -28,7 +28,7 @@ _ASSUMED = "where running VMs stand could not be read, and is assumed"
 _AT_MOST = "at most: what running VMs hold was not read"
 
 
-def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None, *, full: bool = False) -> str:
+def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None, *, full: bool = False) -> str:
     """Return what is on each GPU of hosts, and whether the VMs fit. Lines of at most 80 columns.
 
     Of more than a few hosts that are alike but for the names of their VMs, one is shown; with `full` each.
@@ -36,7 +36,7 @@ def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None
     return "\n".join(safe(line) for line in _lines(hosts, verdict, full=full))
 
 
-def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None, *, full: bool) -> Iterator[str]:
+def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None, *, full: bool) -> Iterator[str]:
     for same in grouped((_kind(gpus), host) for host, gpus in hosts.items() if gpus).values():
         if len(same) > FEW and not full:
             yield from _wrapped(f"{len(same)} hosts alike: ", [f"{', '.join(fold(same))}. The first (--full has all):"])
@@ -113,7 +113,7 @@ def _slice_lines(slot: GpuSlot, found: Fragmentation) -> Iterator[str]:
         yield f"            {_ASSUMED}"
 
 
-def _verdict_lines(verdict: Verdict, *, full: bool) -> Iterator[str]:
+def _verdict_lines(verdict: FitVerdict, *, full: bool) -> Iterator[str]:
     answer = verdict.answer
     sure = "exact" if answer.exact else "not certain"
     spare = f" after the loss of any {counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
@@ -143,7 +143,7 @@ def _verdict_lines(verdict: Verdict, *, full: bool) -> Iterator[str]:
         yield from _wrapped("  ! ", [f"vsphere-ai plan refuses this playbook: {', '.join(others)}"])
 
 
-def _problem_lines(verdict: Verdict, rules: tuple[str, ...], *, full: bool) -> Iterator[str]:
+def _problem_lines(verdict: FitVerdict, rules: tuple[str, ...], *, full: bool) -> Iterator[str]:
     found = alike(
         (((p.rule, p.message, p.remedy), p.target) for p in verdict.problems if p.rule.startswith(rules)),
         lambda value, target: (value[0], shape(value[1], target), shape(value[2], target)),
@@ -155,7 +155,7 @@ def _problem_lines(verdict: Verdict, rules: tuple[str, ...], *, full: bool) -> I
         yield from _wrapped("    ", [help_])
 
 
-def _place_lines(vm: str, host: str, home: str, places: Iterable[Given]) -> Iterator[str]:
+def _place_lines(vm: str, host: str, home: str, places: Iterable[GivenVgpu]) -> Iterator[str]:
     yield f"  {vm} on {host}{'' if host == home else f' (now on {home})'}"
     for given in places:
         unit = "slice" if parse(given.profile).is_mig else "GB"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board
 from vsphere_ai.gpu.mig.advice import Layout
 from vsphere_ai.gpu.mig.drawing import draw
-from vsphere_ai.gpu.mig.layout import Item
-from vsphere_ai.gpu.mig.moves import Move
+from vsphere_ai.gpu.mig.layout import LayoutItem
+from vsphere_ai.gpu.mig.moves import MigMove
 from vsphere_ai.gpu.mig.placement import Impossible, LayoutCase
 from vsphere_ai.gpu.mig.search import Instance
 
@@ -70,7 +70,7 @@ def refusal_lines(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout]
     return lines + _caution(board)
 
 
-def _open(board: Board, items: Sequence[Item]) -> bool:
+def _open(board: Board, items: Sequence[LayoutItem]) -> bool:
     """Return whether nothing blocks a layout but that the placements of the board are not published."""
     named = board.profile_names if board.named_profiles else ()
     return bool(named) and all(i.profile.isdigit() or i.profile in named for i in items)
@@ -83,7 +83,7 @@ def _table(board: Board, rows: Sequence[tuple[str, int | None]]) -> list[str]:
         profile = board.find_profile(name)
         at = "-" if start is None else str(start)
         if profile is None:
-            why = "not published" if _open(board, (Item(name),)) else "no such profile"
+            why = "not published" if _open(board, (LayoutItem(name),)) else "no such profile"
             lines.append(f"  {name:<16}{'-':>4}{at:>7}{why:>31}")
             continue
         compute += profile.compute_slices
@@ -211,7 +211,7 @@ def _picture(board: Board, instances: Sequence[Instance]) -> list[str]:
     return [f"  {line}" for line in (*draw(board, instances), *notes)]
 
 
-def _command_lines(moves: Sequence[Move]) -> list[str]:
+def _command_lines(moves: Sequence[MigMove]) -> list[str]:
     lines: list[str] = []
     for at, move in enumerate(moves):
         if not at or moves[at - 1].summary != move.summary:

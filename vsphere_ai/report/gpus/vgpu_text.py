@@ -22,7 +22,7 @@ class ProductTypes:
 
 
 @dataclass(frozen=True)
-class TimeSliced:
+class TimeSlicedSize:
     """A size of time-sliced vGPUs (GB), and how many a GPU takes; None where NVIDIA does not publish it."""
 
     framebuffer_gb: int
@@ -54,7 +54,7 @@ class BoardTypes:
     memory_gb: int
     spellings: tuple[str, ...]
     products: tuple[ProductTypes, ...]
-    time_sliced: tuple[TimeSliced, ...]
+    time_sliced: tuple[TimeSlicedSize, ...]
     mig: tuple[MigBacked, ...]
 
 
@@ -77,10 +77,10 @@ def _types_of(board: Board) -> BoardTypes:
     return BoardTypes(board.key, board.title, board.memory_gb, board.vgpu_names, tuple(products), sliced, backed)
 
 
-def _time_sliced(board: Board, ending: str) -> TimeSliced:
+def _time_sliced(board: Board, ending: str) -> TimeSlicedSize:
     size, series = int(ending[:-1]), ending[-1]
     mixed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == size), None) if series == "C" else None
-    return TimeSliced(size, series, board.types[ending], mixed, _names(board, ending))
+    return TimeSlicedSize(size, series, board.types[ending], mixed, _names(board, ending))
 
 
 def _backed(board: Board, ending: str) -> MigBacked | None:

@@ -6,11 +6,11 @@ import textwrap
 
 from pydantic import JsonValue
 
-from vsphere_ai.kubernetes.export import Export
+from vsphere_ai.kubernetes.export import ManifestExport
 from vsphere_ai.model.text import counted, safe
 
 
-def findings_text(export: Export, width: int) -> list[str]:
+def findings_text(export: ManifestExport, width: int) -> list[str]:
     """Return lines: each finding with its rule, what it is about, and what helps; and that nothing is written."""
     lines: list[str] = []
     for finding in export.findings:
@@ -22,7 +22,7 @@ def findings_text(export: Export, width: int) -> list[str]:
     return [*lines, f"{counted(errors, 'error')}: nothing is written"] if errors else lines
 
 
-def export_document(export: Export) -> dict[str, JsonValue]:
+def export_document(export: ManifestExport) -> dict[str, JsonValue]:
     """Return the objects and the findings as JSON values."""
     return {
         "objects": [dict(each.data) for each in export.objects],

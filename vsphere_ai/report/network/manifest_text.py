@@ -6,12 +6,12 @@ from collections import Counter
 
 from pydantic import JsonValue
 
-from vsphere_ai.kubernetes.check import Checked
+from vsphere_ai.kubernetes.check import ManifestCheck
 from vsphere_ai.kubernetes.objects import Manifest
 from vsphere_ai.model.text import safe
 
 
-def manifest_text(checked: Checked) -> str:
+def manifest_text(checked: ManifestCheck) -> str:
     """Return every fault with its place, rule and excerpt, and what was looked at."""
     lines: list[str] = []
     for fault in checked.faults:
@@ -34,7 +34,7 @@ def manifest_text(checked: Checked) -> str:
     return "\n".join(lines)
 
 
-def manifest_document(checked: Checked) -> dict[str, JsonValue]:
+def manifest_document(checked: ManifestCheck) -> dict[str, JsonValue]:
     """Return the same as JSON values."""
     return {
         "objects": [_named(each) for each in checked.objects],

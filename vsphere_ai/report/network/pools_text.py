@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.model.names.networks import Range
+from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.model.names.networks import AddressRange
 from vsphere_ai.model.text import safe
 
 _HEAD = ("POOL", "SUBNET", "GATEWAY", "VMS", "ADDRESSES FOR VMS")
 
 
-def pools_text(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> str:
+def pools_text(pools: Mapping[str, AddressPool], reserved: Sequence[AddressRange]) -> str:
     """Return a line per pool: for how many VMs it has addresses, and which they are."""
     if not pools:
         return "the inventory has no pools; add them under 'pools:'"
@@ -27,7 +27,7 @@ def pools_text(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> str:
     return "\n".join(lines)
 
 
-def pools_document(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> list[JsonValue]:
+def pools_document(pools: Mapping[str, AddressPool], reserved: Sequence[AddressRange]) -> list[JsonValue]:
     """Return the pools as JSON values."""
     return [
         {
@@ -40,7 +40,7 @@ def pools_document(pools: Mapping[str, Pool], reserved: Sequence[Range]) -> list
     ]
 
 
-def _row(name: str, pool: Pool, reserved: Sequence[Range]) -> tuple[str, ...]:
+def _row(name: str, pool: AddressPool, reserved: Sequence[AddressRange]) -> tuple[str, ...]:
     usable = ", ".join(map(str, pool.usable(reserved))) or "none"
     notes = [f"a block /{pool.per_node} each"] if pool.per_node is not None else []
     notes += [f"address {pool.node_gateway} of it is the gateway"] if pool.node_gateway is not None else []
@@ -52,5 +52,5 @@ def _row(name: str, pool: Pool, reserved: Sequence[Range]) -> tuple[str, ...]:
     return safe(name), pool.subnet, pool.gateway or "-", str(_vms(pool, reserved)), safe(shown)
 
 
-def _vms(pool: Pool, reserved: Sequence[Range]) -> int:
+def _vms(pool: AddressPool, reserved: Sequence[AddressRange]) -> int:
     return sum(each.size for each in pool.usable(reserved)) // pool.block

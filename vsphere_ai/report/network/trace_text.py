@@ -8,7 +8,7 @@ from dataclasses import asdict
 from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
 from vsphere_ai.fabric.host import MTU_LINK
 from vsphere_ai.fabric.links import Link
-from vsphere_ai.fabric.pairs import BEST, Cause, Pair
+from vsphere_ai.fabric.pairs import BEST, Pair, PairCause
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.name_ranges import listed
@@ -146,5 +146,5 @@ def _because(pair: Pair) -> str:
     return " because of " if pair.use != "roce" else ", but not for long frames: "
 
 
-def _blamed(pair: Pair) -> list[Cause]:
+def _blamed(pair: Pair) -> list[PairCause]:
     return [c for c in pair.causes if pair.use != "tcp" or c.link.name != MTU_LINK]  # it is slow, but it is RoCE

@@ -8,9 +8,9 @@ from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
-from vsphere_ai.report.pages.pictures.host_map import Vm, map_section, profiles
+from vsphere_ai.report.pages.pictures.host_map import MapVm, map_section, profiles
 from vsphere_ai.report.pages.tables import Entry, kept, text, vcenter_facts
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 _GPU = ("hosts", "GPU", "board", "mode", "running", "free slices", "unusable slices", "room")
 
@@ -24,9 +24,11 @@ def capacity_report(capacity: Entry) -> Report:
     running = sum(len(gpu["running"]) for gpu in gpus)
     sections = kept(
         *(_verdict(verdict) if verdict else ()),
-        Section("GPUs", _GPU, _gpus(hosts), "", gpus_now(hosts)),
+        ReportSection("GPUs", _GPU, _gpus(hosts), "", gpus_now(hosts)),
         map_section({h["host"]: vms for h in hosts if (vms := _vms(h))}, "VMs that run on GPUs."),
-        Section("Moves that make room", ("host", "GPU", "profile", "now", "after", "move"), _moves(hosts), folded=True),
+        ReportSection(
+            "Moves that make room", ("host", "GPU", "profile", "now", "after", "move"), _moves(hosts), folded=True
+        ),
     )
     said = f"{counted(len(gpus), 'GPU')} of {counted(len(hosts), 'host')}, {counted(running, 'vGPU')} running"
     status: Status = "pass"
@@ -34,20 +36,21 @@ def capacity_report(capacity: Entry) -> Report:
         said = f"{'every VM fits' if verdict['fits'] else 'not every VM fits'}; {said}"
         status = "pass" if verdict["fits"] and not verdict["problems"] else "fail"
     numbers = (
-        Number(str(len(gpus)), "GPUs"),
-        Number(str(running), "vGPUs running"),
-        Number(str(free), "memory slices free"),
-        Number(str(stranded), "unusable slices", "warn" if stranded else ""),
+        ReportFigure(str(len(gpus)), "GPUs"),
+        ReportFigure(str(running), "vGPUs running"),
+        ReportFigure(str(free), "memory slices free"),
+        ReportFigure(str(stranded), "unusable slices", "warn" if stranded else ""),
     )
     problems = verdict["problems"] if verdict else ()
-    cases = tuple(Case("capacity", f"{p['rule']} [{p['target']['name']}]", "fail", p["message"]) for p in problems)
+    cases = tuple(JunitCase("capacity", f"{p['rule']} [{p['target']['name']}]", "fail", p["message"]) for p in problems)
     results = tuple(
-        Result(p["rule"], "fail", f"{p['target']['name']}: {p['message']}", (p["target"]["name"],)) for p in problems
+        SarifResult(p["rule"], "fail", f"{p['target']['name']}: {p['message']}", (p["target"]["name"],))
+        for p in problems
     )
     return Report("Capacity of GPUs", said, status, vcenter_facts(capacity), sections, cases, results, numbers)
 
 
-def _verdict(verdict: Entry) -> tuple[Section, ...]:
+def _verdict(verdict: Entry) -> tuple[ReportSection, ...]:
     heads = ("target", "rule", "message", "remedy")
     problems = tuple((p["target"]["name"], p["rule"], p["message"], p["remedy"]) for p in verdict["problems"])
     said = [
@@ -62,9 +65,9 @@ def _verdict(verdict: Entry) -> tuple[Section, ...]:
     )
     places = ("order", "VM", "host", "registered on", "vGPUs")
     return (
-        Section("Problems", heads, problems, wrong=True),
-        Section("Verdict", ("what", "value"), tuple((k, v) for k, v in said if v and v != "0")),
-        Section("Order in which VMs power on", places, order, folded=True),
+        ReportSection("Problems", heads, problems, wrong=True),
+        ReportSection("Verdict", ("what", "value"), tuple((k, v) for k, v in said if v and v != "0")),
+        ReportSection("Order in which VMs power on", places, order, folded=True),
     )
 
 
@@ -83,9 +86,9 @@ def _gpu(gpu: Entry) -> Row:
     return gpu["title"], gpu["mode"], running, *slices, room
 
 
-def _vms(host: Entry) -> list[Vm]:
+def _vms(host: Entry) -> list[MapVm]:
     own = grouped((each["vm"], each["profile"]) for gpu in host["gpus"] for each in gpu["running"])
-    return [Vm(name, profiles(found), profiles(found)) for name, found in own.items()]
+    return [MapVm(name, profiles(found), profiles(found)) for name, found in own.items()]
 
 
 def _moves(hosts: Sequence[Entry]) -> tuple[Row, ...]:

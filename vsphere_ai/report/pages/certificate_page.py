@@ -8,7 +8,7 @@ from vsphere_ai.health.certificate import Certificate, Gate, Measurement
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import kept
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult
 
 _HEADS = ("status", "test", "parts", "value", "limit", "finding", "measured (UTC)")
 
@@ -21,16 +21,16 @@ def certificate_report(certificate: Certificate) -> Report:
     heads = ("gate", "status", "measurements", "took", "needs")
     same = grouped(((name, value), part) for part, own in certificate.facts.items() for name, value in own.items())
     sections = kept(
-        Section("Gates", heads, rows),
-        Section("Failures and warnings", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
-        *(Section(f"Gate {g.name}", _HEADS, tuple(map(_row, g.measurements))) for g in gates),
-        Section(
+        ReportSection("Gates", heads, rows),
+        ReportSection("Failures and warnings", ("gate", "reason"), reasons, wrong=certificate.status != "pass"),
+        *(ReportSection(f"Gate {g.name}", _HEADS, tuple(map(_row, g.measurements))) for g in gates),
+        ReportSection(
             "Facts",
             ("fact", "value", "parts"),
             tuple((n, v, ", ".join(parts)) for (n, v), parts in same.items()),
             folded=True,
         ),
-        Section("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items())), folded=True),
+        ReportSection("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items())), folded=True),
     )
     facts = (
         ("set", certificate.set),
@@ -43,17 +43,17 @@ def certificate_report(certificate: Certificate) -> Report:
     verdict = f"{certificate.status}: {passed} of {len(gates)} gates passed or only warn"
     cases = tuple(case for gate in gates for case in _cases(gate))
     results = tuple(
-        Result(f"{g.name}.{m.name}", m.status, m.text, m.parts)
+        SarifResult(f"{g.name}.{m.name}", m.status, m.text, m.parts)
         for g in gates
         for m in g.measurements
         if m.status != "pass"
     ) + tuple(
-        Result(g.name, "fail", reason)
+        SarifResult(g.name, "fail", reason)
         for g in gates
         for reason in ((g.error,) if g.error else ()) + tuple(f"no measurement of {n}" for n in g.missing)
     )
     title = f"Acceptance of {certificate.set}"
-    numbers = (Number(f"{passed} of {len(gates)}", "gates passed", certificate.status),)
+    numbers = (ReportFigure(f"{passed} of {len(gates)}", "gates passed", certificate.status),)
     made = Report(title, verdict, certificate.status, facts, sections, cases, results, numbers)
     return replace(made, suites=tuple((g.name, g.seconds) for g in gates), ended=certificate.issued.timestamp())
 
@@ -65,11 +65,11 @@ def _row(found: Measurement) -> Row:
     return found.status, name, ", ".join(found.parts), value, limit, found.text, taken
 
 
-def _cases(gate: Gate) -> list[Case]:
+def _cases(gate: Gate) -> list[JunitCase]:
     found = [
-        Case(gate.name, f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, m.status, m.text)
+        JunitCase(gate.name, f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, m.status, m.text)
         for m in gate.measurements
     ]
     absent = gate.missing or (() if gate.measurements and not gate.error else (gate.name,))
     why = f"{gate.error}; " if gate.error else ""
-    return [*found, *(Case(gate.name, n, "fail", f"{why}no measurement of {n}") for n in absent)]
+    return [*found, *(JunitCase(gate.name, n, "fail", f"{why}no measurement of {n}") for n in absent)]

@@ -18,7 +18,7 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
 from vsphere_ai.report.pages.pictures.path_graph import path_graph
 from vsphere_ai.report.pages.tables import Entry, few
-from vsphere_ai.report.pages.values import Row, Section
+from vsphere_ai.report.pages.values import ReportSection, Row
 from vsphere_ai.report.plans.drift_text import difference_text, drift_counts
 from vsphere_ai.report.playbooks.yaml_text import flow
 
@@ -50,7 +50,7 @@ def host_state(host: Facts) -> str:
     return "maintenance mode" if host.get("runtime.inMaintenanceMode") else "ready"
 
 
-def estate_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
+def estate_sections(estate: Estate, gpus: Uses) -> tuple[ReportSection, ...]:
     """Return a section per cluster: each host with its VMs, those that have the same vGPUs and power state together."""
     clusters = grouped((_cluster(estate, host), host) for host in estate.hosts)
     found = []
@@ -59,7 +59,7 @@ def estate_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
         on = sum(estate.is_on(vm.ref) for host in hosts for vm in estate.vms_on(host.ref))
         vms = sum(len(estate.vms_on(host.ref)) for host in hosts)
         note = f"{counted(len(hosts), 'host')}, {counted(vms, 'VM')}, {on} of them on."
-        found.append(Section(f"Cluster {cluster}" if cluster else "Hosts without a cluster", _HOST, rows, note))
+        found.append(ReportSection(f"Cluster {cluster}" if cluster else "Hosts without a cluster", _HOST, rows, note))
     return tuple(found)
 
 
@@ -129,7 +129,7 @@ def without_vgpus(host: Facts, gpus: Sequence[GpuUse]) -> Counter[tuple[str, str
     return found
 
 
-def other_gpu_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
+def other_gpu_sections(estate: Estate, gpus: Uses) -> tuple[ReportSection, ...]:
     """Return the GPUs that give no vGPUs, hosts that are alike in one row."""
     alike = grouped(
         ((board, mode, count), host.name)
@@ -141,10 +141,10 @@ def other_gpu_sections(estate: Estate, gpus: Uses) -> tuple[Section, ...]:
         for (board, mode, count), own in alike.items()
     )
     note = "vGPUs need the graphics type sharedDirect, and NVIDIA's driver on the host: vsphere-ai check says more."
-    return (Section("GPUs that give no vGPUs", _OTHER, rows, note),) if rows else ()
+    return (ReportSection("GPUs that give no vGPUs", _OTHER, rows, note),) if rows else ()
 
 
-def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
+def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[ReportSection, ...]:
     """Return the GPUs of hosts, those that are alike in one row; `asked`: hosts were asked over SSH."""
     alike = grouped((_gpu_row(use), (host, use.slot.pci)) for host, own in hosts.items() for use in own)
     rows = []
@@ -156,7 +156,9 @@ def gpu_sections(hosts: Uses, *, asked: bool) -> tuple[Section, ...]:
     note = "Slices are memory slices. An unusable slice is free, and no profile can use it with the current layout."
     if not asked:
         note += " Hosts were not asked over SSH: MIG instances that no VM uses are not known."
-    return (Section("GPUs", _GPU, tuple(rows), note, gpus_now(list(map(_divided, hosts.items())))),) if rows else ()
+    return (
+        (ReportSection("GPUs", _GPU, tuple(rows), note, gpus_now(list(map(_divided, hosts.items())))),) if rows else ()
+    )
 
 
 def _divided(host: tuple[str, Sequence[GpuUse]]) -> Entry:
@@ -193,7 +195,7 @@ def verdict_of(trace: Trace) -> str:
     return "broken" if trace.having("broken") else ("unknown" if trace.having("unknown") else "whole")
 
 
-def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
+def path_sections(traces: Iterable[Trace]) -> tuple[ReportSection, ...]:
     """Return the RDMA paths of VMs, the broken ones first, those that are alike in one row."""
     found = tuple(traces)
     alike = grouped((_path_row(trace), trace) for trace in found)
@@ -205,7 +207,7 @@ def path_sections(traces: Iterable[Trace]) -> tuple[Section, ...]:
     rows.sort(key=lambda row: order.index(row[4]))
     note = "From each PVRDMA adapter to the physical NIC. vsphere-ai rdma trace VM shows every link."
     drawn = path_graph([_traced(trace) for trace in found], (), "the fabric")
-    return (Section("RDMA paths", _PATH, tuple(rows), note, (drawn,)),) if drawn else ()
+    return (ReportSection("RDMA paths", _PATH, tuple(rows), note, (drawn,)),) if drawn else ()
 
 
 def _traced(trace: Trace) -> Entry:
@@ -244,11 +246,11 @@ def _remedy(link: Link) -> str:
     return f"in a play for {fix.target.name}: {fix.kind}: {flow(fix.value)}" if fix else link.help
 
 
-def drift_section(playbook: str, plan: Plan | None, error: str = "") -> Section:
+def drift_section(playbook: str, plan: Plan | None, error: str = "") -> ReportSection:
     """Return what is not as a playbook wants it, equal differences of several targets in one row."""
     title = f"Drift from {playbook}"
     if plan is None:
-        return Section(title, ("why it is not known",), ((error,),), wrong=True)
+        return ReportSection(title, ("why it is not known",), ((error,),), wrong=True)
     alike = grouped((difference_text(d), d.target) for d in differences(plan).values())
     rows = tuple((few(names(own), len(own), "target"), text) for text, own in alike.items())
-    return Section(title, _DRIFT, rows, f"{drift_counts(plan)}.", wrong=bool(rows))
+    return ReportSection(title, _DRIFT, rows, f"{drift_counts(plan)}.", wrong=bool(rows))

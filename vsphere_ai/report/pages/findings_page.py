@@ -9,7 +9,7 @@ from vsphere_ai.model.finding import VERDICTS, Verdict
 from vsphere_ai.report.pages.pictures.matrix import STATUS, matrix
 from vsphere_ai.report.pages.plan_page import checked_findings
 from vsphere_ai.report.pages.tables import FINDING, Entry, about_findings, kept, vcenter_facts
-from vsphere_ai.report.pages.values import Number, Report, Section
+from vsphere_ai.report.pages.values import Report, ReportFigure, ReportSection
 
 _WORDS: Mapping[Verdict, str] = {"unknown": "not known"}
 
@@ -23,8 +23,8 @@ def findings_report(document: Entry) -> Report:
     drawn = matrix(findings)
     note = "Their evidence is in the JSON."
     sections = kept(
-        Section("Rules and targets", FINDING, about_findings(bad), "", (drawn,) if drawn else ()),
-        Section(
+        ReportSection("Rules and targets", FINDING, about_findings(bad), "", (drawn,) if drawn else ()),
+        ReportSection(
             "What passed",
             ("targets", "rule", "message"),
             about_findings(passed, ("rule", "message")),
@@ -35,7 +35,7 @@ def findings_report(document: Entry) -> Report:
     shown = [(v, _WORDS.get(v, v)) for v in reversed(VERDICTS) if count[v]]
     verdict = ", ".join(f"{count[v]} {words}" for v, words in shown) or "nothing to check"
     status = STATUS[shown[0][0]] if shown else "pass"
-    numbers = tuple(Number(str(count[v]), words, STATUS[v]) for v, words in shown)
+    numbers = tuple(ReportFigure(str(count[v]), words, STATUS[v]) for v, words in shown)
     cases, results = checked_findings(findings, lambda _: ("", 0, 0))
     vcenter = document.get("vcenter")
     facts = vcenter_facts(document) if isinstance(vcenter, Mapping) else (("vCenter", vcenter),) if vcenter else ()

@@ -8,7 +8,7 @@ from vsphere_ai.model.text import counted, duration
 from vsphere_ai.report.pages.pictures.fleet_times import STATES, fleet_timeline, moment, span
 from vsphere_ai.report.pages.pictures.timelines import status_of
 from vsphere_ai.report.pages.tables import Entry, kept, text
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 _HEADS = (
     "vCenter",
@@ -34,9 +34,9 @@ def fleet_report(fleet: Entry, runs: Mapping[str, Entry], pages: Mapping[str, st
     shards = fleet["shards"]
     failed = [(name, s) for name, run in runs.items() for s in run["steps"] if status_of(s) == "fail"]
     sections = kept(
-        Section("vCenters", _HEADS, tuple(_row(s, runs.get(s["vcenter"])) for s in shards), links=pages),
-        Section("Failed steps", _STEPS, tuple(_step(name, s) for name, s in failed), wrong=True),
-        Section(
+        ReportSection("vCenters", _HEADS, tuple(_row(s, runs.get(s["vcenter"])) for s in shards), links=pages),
+        ReportSection("Failed steps", _STEPS, tuple(_step(name, s) for name, s in failed), wrong=True),
+        ReportSection(
             "Left open",
             ("vCenter", "what"),
             tuple((s["vcenter"], t) for s in shards for t in s["left_open"]),
@@ -90,30 +90,30 @@ def _step(vcenter: str, step: Entry) -> Row:
     return vcenter, step["id"], step["target"], step["summary"], step["state"], text(step["error"])
 
 
-def _case(shard: Entry, run: Entry | None) -> Case:
+def _case(shard: Entry, run: Entry | None) -> JunitCase:
     status = STATES.get(shard["state"], "unknown")
-    return Case("vCenters", shard["vcenter"], status, shard["message"] or shard["state"], span(run)[1])
+    return JunitCase("vCenters", shard["vcenter"], status, shard["message"] or shard["state"], span(run)[1])
 
 
-def _results(shards: Sequence[Entry]) -> Iterator[Result]:
+def _results(shards: Sequence[Entry]) -> Iterator[SarifResult]:
     for each in shards:
         if STATES.get(each["state"]) == "fail":
             text_ = f"{each['vcenter']}: {each['message'] or each['state']}"
-            yield Result(each["rule"] or "run.step", "fail", text_, (each["vcenter"],))
+            yield SarifResult(each["rule"] or "run.step", "fail", text_, (each["vcenter"],))
 
 
-def _numbers(shards: Sequence[Entry], runs: Mapping[str, Entry], done: int) -> tuple[Number, ...]:
+def _numbers(shards: Sequence[Entry], runs: Mapping[str, Entry], done: int) -> tuple[ReportFigure, ...]:
     changed, failed, left = (
         sum(n) for n in zip(*((s["changed"], s["failed"], len(s["left_open"])) for s in shards), strict=True)
     )
     spans = [each for run in runs.values() if (each := span(run))[0]]
     found = [
-        Number(f"{done} of {len(shards)}", "vCenters done"),
-        Number(str(changed), "targets changed"),
-        Number(str(failed), "steps failed", "fail" if failed else ""),
+        ReportFigure(f"{done} of {len(shards)}", "vCenters done"),
+        ReportFigure(str(changed), "targets changed"),
+        ReportFigure(str(failed), "steps failed", "fail" if failed else ""),
     ]
     if left:
-        found.append(Number(str(left), "left open", "fail"))
+        found.append(ReportFigure(str(left), "left open", "fail"))
     if spans:
-        found.append(Number(duration(max(b + long for b, long in spans) - min(b for b, _ in spans)), "taken"))
+        found.append(ReportFigure(duration(max(b + long for b, long in spans) - min(b for b, _ in spans)), "taken"))
     return tuple(found)

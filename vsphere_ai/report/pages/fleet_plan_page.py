@@ -9,7 +9,7 @@ from vsphere_ai.model.text import counted, duration
 from vsphere_ai.planning.document import SavedPlan
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.tables import Entry, changes, impact, kept
-from vsphere_ai.report.pages.values import Bar, Number, Report, Row, Section, Status, Timeline
+from vsphere_ai.report.pages.values import Bar, Report, ReportFigure, ReportSection, Row, Status, Timeline
 
 _HEADS = ("vCenter", "plan", "steps", "hosts that reboot", "VMs off and on", "VMs destroyed", "problems", "takes about")
 
@@ -22,12 +22,14 @@ def fleet_plan_report(fleet: Entry) -> Report:
     refused = [name for name, page in pages.items() if page.status == "fail"]
     sections = kept(
         _joined("Problems", pages, wrong=True),
-        Section("vCenters", _HEADS, tuple(map(_row, shards))),
+        ReportSection("vCenters", _HEADS, tuple(map(_row, shards))),
         _timeline(shards),
-        Section("Impact", ("vCenter", *impact({}).heads), tuple(_of(shards, lambda p: impact(p["impact"]).rows))),
-        Section("Changes", ("vCenter", *changes([]).heads), tuple(_of(shards, lambda p: changes(p["items"]).rows))),
+        ReportSection("Impact", ("vCenter", *impact({}).heads), tuple(_of(shards, lambda p: impact(p["impact"]).rows))),
+        ReportSection(
+            "Changes", ("vCenter", *changes([]).heads), tuple(_of(shards, lambda p: changes(p["items"]).rows))
+        ),
         _joined("Findings", pages),
-        Section(
+        ReportSection(
             "Left out", ("vCenter", "why"), tuple((n, "the playbook has nothing for it") for n in fleet["without"])
         ),
     )
@@ -68,28 +70,28 @@ def _of(shards: Sequence[Entry], rows_of: Callable[[Entry], Sequence[Row]]) -> I
     return ((s["vcenter"], *row) for s in shards for row in rows_of(s["plan"]))
 
 
-def _joined(title: str, pages: Mapping[str, Report], *, wrong: bool = False) -> Section:
+def _joined(title: str, pages: Mapping[str, Report], *, wrong: bool = False) -> ReportSection:
     """Return a section that the plans of vCenters have in common, each row behind its vCenter."""
     own = [(name, s) for name, page in pages.items() for s in page.sections if s.title == title]
     heads = own[0][1].heads if own else ()
-    return Section(title, ("vCenter", *heads), tuple((n, *row) for n, s in own for row in s.rows), wrong=wrong)
+    return ReportSection(title, ("vCenter", *heads), tuple((n, *row) for n, s in own for row in s.rows), wrong=wrong)
 
 
-def _timeline(shards: Sequence[Entry]) -> Section:
+def _timeline(shards: Sequence[Entry]) -> ReportSection:
     expected = {s["vcenter"]: float((s["plan"].get("expected") or {}).get("seconds") or 0) for s in shards}
     bars = tuple(Bar(name, (("planned", 0.0, long),)) for name, long in expected.items() if long)
     rows = tuple((name, duration(long)) for name, long in expected.items() if long)
     pictures = (Timeline(max(expected.values()), bars),) if bars else ()
     note = "How long each vCenter is expected to take by itself; a budget may make it longer."
-    return Section("Expected rollout", ("vCenter", "takes"), rows, note, pictures, folded=True)
+    return ReportSection("Expected rollout", ("vCenter", "takes"), rows, note, pictures, folded=True)
 
 
-def _numbers(totals: Entry) -> Iterator[Number]:
-    yield Number(str(totals["vcenters"]), "vCenters")
-    yield Number(str(totals["reboots"]), "hosts reboot")
-    yield Number(str(totals["power_cycles"]), "VMs off and on")
+def _numbers(totals: Entry) -> Iterator[ReportFigure]:
+    yield ReportFigure(str(totals["vcenters"]), "vCenters")
+    yield ReportFigure(str(totals["reboots"]), "hosts reboot")
+    yield ReportFigure(str(totals["power_cycles"]), "VMs off and on")
     if totals["destroyed"]:
-        yield Number(str(totals["destroyed"]), "VMs destroyed", "fail")
+        yield ReportFigure(str(totals["destroyed"]), "VMs destroyed", "fail")
     if totals["seconds"]:
         by = "by the budget" if totals["budget_bound"] else "the slowest vCenter"
-        yield Number(duration(totals["seconds"]), f"in all, {by}")
+        yield ReportFigure(duration(totals["seconds"]), f"in all, {by}")

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict  # pydantic reads no other one before Py
 State = Literal["done", "nothing to do", "failed", "stopped", "unfinished", "refused", "not started"]
 
 
-class Totals(TypedDict):
+class SavedTotals(TypedDict):
     """What all vCenters do together."""
 
     vcenters: int
@@ -22,7 +22,7 @@ class Totals(TypedDict):
     budget_bound: Annotated[bool, Field(description="Whether the budget makes it as long.")]
 
 
-class PlannedShard(TypedDict):
+class SavedShardPlan(TypedDict):
     """The plan of one vCenter, as `plan --to` saves it; the plan has a schema of its own."""
 
     vcenter: str
@@ -36,14 +36,14 @@ class FleetPlanned(TypedDict):
     vsphere_ai: str
     playbook: str
     digest: str
-    totals: Totals
+    totals: SavedTotals
     budget: int | None
     without: Annotated[list[str], Field(description="vCenters for which the playbook has nothing.")]
-    shards: list[PlannedShard]
+    shards: list[SavedShardPlan]
     seal: NotRequired[Annotated[str, Field(description="SHA-256 of a saved plan: one that was edited is refused.")]]
 
 
-class Outcome(TypedDict):
+class SavedShardOutcome(TypedDict):
     """How the shard of one vCenter stands."""
 
     fleet: str
@@ -67,7 +67,7 @@ class FleetApplied(TypedDict):
 
     fleet: str
     exit_code: int
-    shards: list[Outcome]
+    shards: list[SavedShardOutcome]
 
 
 class FleetStatus(TypedDict):
@@ -76,7 +76,7 @@ class FleetStatus(TypedDict):
     fleet: str
     started: str
     playbook: str
-    shards: list[Outcome]
+    shards: list[SavedShardOutcome]
 
 
 class FleetStatuses(TypedDict):

@@ -29,7 +29,7 @@ from vsphere_ai.report.pages.tables import (
     variables,
     vcenter_facts,
 )
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 SINGLE = 120
 """Steps up to which each has a row of its own."""
@@ -44,18 +44,18 @@ def plan_report(plan: Entry) -> Report:
     words = f"{counted(len(steps), 'step')}, {counted(refused, 'problem')}, {counted(len(findings), 'finding')}"
     changed, waves = changes(plan["items"]), len(plan.get("waves", ()))
     sections = kept(
-        Section("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "remedy"), wrong=True),
+        ReportSection("Problems", ("targets", "rule", "message", "remedy"), _of(problems, "remedy"), wrong=True),
         impact(plan["impact"]),
         plan_map(plan.get("placed", ()), plan["impact"]),
         plan_timeline(plan),
         replace(changed, pictures=gpu_pictures(plan["items"])),
         _findings(findings, plan.get("passed", 0)),
-        Section("Answers of vCenter", ("targets", "check", "faults", "warnings", "note"), _answers(plan)),
-        Section(
+        ReportSection("Answers of vCenter", ("targets", "check", "faults", "warnings", "note"), _answers(plan)),
+        ReportSection(
             "Hosts with SSH", ("hosts", "why the login was not tried"), about(plan.get("logins", ()), ("why",), "host")
         ),
-        Section("SSH stays stopped", ("hosts",), _stopped(plan)),
-        Section(
+        ReportSection("SSH stays stopped", ("hosts",), _stopped(plan)),
+        ReportSection(
             "Steps",
             _STEP,
             _steps(steps),
@@ -79,19 +79,19 @@ def _targets(plan: Entry) -> tuple[int, int, int]:
     return len(created), len(changed - created - deleted), len(deleted)
 
 
-def _numbers(plan: Entry) -> tuple[Number, ...]:
+def _numbers(plan: Entry) -> tuple[ReportFigure, ...]:
     """Return the figures of a plan: who is disrupted, and for how long."""
     impact, expected = plan["impact"], plan.get("expected") or {}
     found = [
-        Number(str(len(impact.get(key, ()))), words, status)
+        ReportFigure(str(len(impact.get(key, ()))), words, status)
         for key, words, status in _DISRUPTED
         if impact.get(key) or key == "reboots"
     ]
     about = "about" if expected.get("runs") else "perhaps"
     if expected.get("window"):
-        found.append(Number(duration(expected["window"]), f"maintenance window, {about}"))
+        found.append(ReportFigure(duration(expected["window"]), f"maintenance window, {about}"))
     if expected.get("seconds"):
-        found.append(Number(duration(expected["seconds"]), f"in all, {about}"))
+        found.append(ReportFigure(duration(expected["seconds"]), f"in all, {about}"))
     return tuple(found)
 
 
@@ -104,21 +104,21 @@ _DISRUPTED: tuple[tuple[str, str, Status | Literal[""]], ...] = (
 )
 
 
-def _findings(findings: list[Entry], passed: int) -> Section:
+def _findings(findings: list[Entry], passed: int) -> ReportSection:
     """Return what did not pass, as a matrix and as a table."""
     drawn = matrix(findings)
     note = f"{passed} rules passed."
-    return Section("Findings", FINDING, about_findings(findings), note, (drawn,) if drawn else ())
+    return ReportSection("Findings", FINDING, about_findings(findings), note, (drawn,) if drawn else ())
 
 
-def _asked(plan: Entry) -> Section:
+def _asked(plan: Entry) -> ReportSection:
     """Return where the playbook asks for what the plan does."""
     named = {i["target"]["ref"]: target(i["target"]) for i in plan["items"]}
     rows = tuple(
         (f"{a['file']}:{a['line']}:{a['column']}", a["kind"], names(t for r in a["targets"] if (t := named.get(r))))
         for a in plan.get("asked", ())
     )
-    return Section("Lines of the playbook", ("line", "kind", "targets"), rows, folded=True)
+    return ReportSection("Lines of the playbook", ("line", "kind", "targets"), rows, folded=True)
 
 
 def _facts(plan: Entry) -> tuple[tuple[str, str], ...]:
@@ -185,16 +185,16 @@ def places_of(plan: Entry) -> Callable[[Entry], tuple[str, int, int]]:
     return place_of
 
 
-def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
+def _checked(plan: Entry) -> tuple[tuple[JunitCase, ...], tuple[SarifResult, ...]]:
     cases, results, places = [], [], places_of(plan)
     for problem in plan["problems"]:
         name, rule = problem["target"]["name"], problem["rule"]
         words = "; ".join(filter(None, (problem["message"], problem.get("remedy"))))
-        cases.append(Case("problems", f"{rule} [{name}]", "fail", words))
-        results.append(Result(rule, "fail", f"{name}: {words}", (name,), *places(problem)))
+        cases.append(JunitCase("problems", f"{rule} [{name}]", "fail", words))
+        results.append(SarifResult(rule, "fail", f"{name}: {words}", (name,), *places(problem)))
     more = checked_findings(plan.get("findings", ()), places)
     steps = [
-        Case("steps", f"{s['id']} {s['target']['name']}: {s.get('summary', '')}", "pass", "planned")
+        JunitCase("steps", f"{s['id']} {s['target']['name']}: {s.get('summary', '')}", "pass", "planned")
         for s in plan["steps"]
     ]
     return (*cases, *more[0], *steps), (*results, *more[1])
@@ -202,7 +202,7 @@ def _checked(plan: Entry) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
 
 def checked_findings(
     findings: Sequence[Entry], places: Callable[[Entry], tuple[str, int, int]]
-) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
+) -> tuple[tuple[JunitCase, ...], tuple[SarifResult, ...]]:
     """Return findings as test cases, and failures and warnings as results; `places` finds file, line and column.
 
     A finding about a place in a file has its own.
@@ -211,9 +211,9 @@ def checked_findings(
     for finding in findings:
         on, status = subject_text(finding["target"]), STATUS[finding["verdict"]]
         words = "; ".join(filter(None, (finding["message"], finding["remedy"])))
-        cases.append(Case("findings", f"{finding['rule']} [{on}]", status, words))
+        cases.append(JunitCase("findings", f"{finding['rule']} [{on}]", status, words))
         if status != "pass":
             where, own = f"{on}: " if on else "", finding["target"] or {}
             place = (own["file"], own.get("line", 0), own.get("column", 0)) if own.get("file") else places(finding)
-            results.append(Result(finding["rule"], status, f"{where}{words}", (on,) if on else (), *place))
+            results.append(SarifResult(finding["rule"], status, f"{where}{words}", (on,) if on else (), *place))
     return tuple(cases), tuple(results)

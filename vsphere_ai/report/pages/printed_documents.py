@@ -30,14 +30,14 @@ class Findings(TypedDict):
     vcenter: NotRequired[Vcenter | str]
 
 
-class Fix(TypedDict):
+class PrintedFix(TypedDict):
     """The fix of a link."""
 
     target: str
     line: str
 
 
-class Link(TypedDict):
+class PrintedLink(TypedDict):
     """A link of a path."""
 
     name: str
@@ -47,10 +47,10 @@ class Link(TypedDict):
     seen: str
     help: str
     rule: str
-    fix: Fix | None
+    fix: PrintedFix | None
 
 
-class Path(TypedDict):
+class PrintedPath(TypedDict):
     """A path of RDMA traffic."""
 
     vm: str
@@ -60,10 +60,10 @@ class Path(TypedDict):
     protocol: str | None
     rdma_mtu: NotRequired[int | None]
     whole: bool
-    links: list[Link]
+    links: list[PrintedLink]
 
 
-class Cause(TypedDict):
+class PrintedCause(TypedDict):
     """A link that keeps a pair from RDMA, and whose it is."""
 
     target: str
@@ -71,26 +71,26 @@ class Cause(TypedDict):
     seen: NotRequired[str]
 
 
-class Pair(TypedDict):
+class PrintedPair(TypedDict):
     """What the traffic between two VMs uses."""
 
     vms: list[str]
     use: Literal["roce", "memory-copy", "tcp", "unknown", "none"]
     why: str
-    causes: list[Cause]
+    causes: list[PrintedCause]
 
 
-class Trace(TypedDict):
+class PrintedTrace(TypedDict):
     """What `rdma trace` prints."""
 
     vcenter: Vcenter
-    traces: list[Path]
-    pairs: list[Pair]
+    traces: list[PrintedPath]
+    pairs: list[PrintedPair]
     playbook: str
     unchanged: NotRequired[list[str]]
 
 
-class Running(TypedDict):
+class PrintedRunning(TypedDict):
     """A vGPU of a running VM."""
 
     vm: str
@@ -101,7 +101,7 @@ class Running(TypedDict):
     licence: NotRequired[str | None]
 
 
-class Instance(TypedDict):
+class PrintedInstance(TypedDict):
     """A MIG instance and where it begins, in memory slices."""
 
     profile: str
@@ -109,16 +109,16 @@ class Instance(TypedDict):
     in_use: bool
 
 
-class Move(TypedDict):
+class PrintedMove(TypedDict):
     """Instances that have to move so that one more of a profile fits."""
 
     profile: str
     now: int
     after: int
-    move_for_one_more: list[Instance]
+    move_for_one_more: list[PrintedInstance]
 
 
-class Gpu(TypedDict):
+class PrintedGpu(TypedDict):
     """A GPU; one that MIG divides has slices and instances."""
 
     pci: str
@@ -126,22 +126,22 @@ class Gpu(TypedDict):
     title: str
     mode: str
     sizes: NotRequired[Literal["equal", "mixed"]]
-    running: list[Running]
+    running: list[PrintedRunning]
     room: dict[str, int]
     slices: NotRequired[int]
     picture: NotRequired[list[str]]
     placement_known: NotRequired[bool]
-    instances: NotRequired[list[Instance]]
+    instances: NotRequired[list[PrintedInstance]]
     free_slices: NotRequired[list[int]]
     stranded_slices: NotRequired[list[int]]
-    defragment: NotRequired[list[Move]]
+    defragment: NotRequired[list[PrintedMove]]
 
 
-class Host(TypedDict):
+class PrintedHost(TypedDict):
     """A host with its GPUs."""
 
     host: str
-    gpus: list[Gpu]
+    gpus: list[PrintedGpu]
 
 
 class OnGpu(TypedDict):
@@ -152,7 +152,7 @@ class OnGpu(TypedDict):
     start: NotRequired[int | None]
 
 
-class PowerOn(TypedDict):
+class PrintedPowerOn(TypedDict):
     """A VM with the host that it powers on on."""
 
     vm: str
@@ -161,7 +161,7 @@ class PowerOn(TypedDict):
     vgpus: list[OnGpu]
 
 
-class Verdict(TypedDict):
+class PrintedVerdict(TypedDict):
     """Whether the VMs of a playbook fit."""
 
     fits: bool
@@ -173,12 +173,12 @@ class Verdict(TypedDict):
     explanation: NotRequired[str]
     left_over: NotRequired[list[str]]
     room: NotRequired[dict[str, int]]
-    power_on_order: NotRequired[list[PowerOn]]
+    power_on_order: NotRequired[list[PrintedPowerOn]]
 
 
 class Capacity(TypedDict):
     """What `capacity` prints."""
 
     vcenter: Vcenter
-    hosts: list[Host]
-    verdict: NotRequired[Verdict]
+    hosts: list[PrintedHost]
+    verdict: NotRequired[PrintedVerdict]

@@ -10,7 +10,7 @@ from vsphere_ai.report.pages.pictures.gpu_pictures import gpu_pictures
 from vsphere_ai.report.pages.pictures.host_map import plan_map
 from vsphere_ai.report.pages.pictures.timelines import at, run_timeline, status_of, took
 from vsphere_ai.report.pages.tables import Entry, changes, impact, kept, text, variables, world_facts
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 from vsphere_ai.runs.history import OVER
 
 _FACTS = ("run", "state", "what", "user", "started", "ended", "exit_code", "signal", "stopped", "lock", "process")
@@ -34,9 +34,9 @@ def run_report(run: Entry) -> Report:
     over = run["state"] in OVER
     facts = (*_where(run), *_facts(run, _FACTS), *_facts(run, () if over else ("resume_command",)), *_facts(run, _MORE))
     sections = kept(
-        Section("Failed steps", _STEP, tuple(map(_row, failed)), wrong=True),
-        Section("Left open", ("what",), tuple((text(each),) for each in run["open"]), wrong=True),
-        Section("Still pending", _PENDING, tuple(_pending(p) for p in pending if not p["closed"]), wrong=True),
+        ReportSection("Failed steps", _STEP, tuple(map(_row, failed)), wrong=True),
+        ReportSection("Left open", ("what",), tuple((text(each),) for each in run["open"]), wrong=True),
+        ReportSection("Still pending", _PENDING, tuple(_pending(p) for p in pending if not p["closed"]), wrong=True),
         run_timeline(run),
         impact(approved.get("impact", {})),
         replace(
@@ -45,15 +45,15 @@ def run_report(run: Entry) -> Report:
             pictures=gpu_pictures(approved.get("items", ())),
         ),
         plan_map(approved.get("placed", ()), approved.get("impact", {})),
-        Section("Steps", _STEP, tuple(map(_row, steps)), folded=True),
-        Section(
+        ReportSection("Steps", _STEP, tuple(map(_row, steps)), folded=True),
+        ReportSection(
             "Pending actions that are closed",
             _PENDING,
             tuple(_pending(p) for p in pending if p["closed"]),
             folded=True,
         ),
         variables(approved.get("variables", ())),
-        Section(
+        ReportSection(
             "Steps not begun", ("step", "target", "summary"), tuple((s["id"], s["target"], s["summary"]) for s in left)
         ),
     )
@@ -61,10 +61,10 @@ def run_report(run: Entry) -> Report:
     words = f"{done} of {counted(len(steps) + len(left), 'step')} done, {len(failed)} failed"
     bad = bool(failed or run["open"]) or run["state"] == "failed"
     status: Status = "fail" if bad else ("pass" if run["state"] == "finished" else "warn")
-    cases = [Case("steps", _name(s), status_of(s), s["error"] or s["state"], took(s)) for s in steps]
-    cases += [Case("steps", f"{s['id']} {s['target']}: {s['summary']}", "unknown", "not begun") for s in left]
+    cases = [JunitCase("steps", _name(s), status_of(s), s["error"] or s["state"], took(s)) for s in steps]
+    cases += [JunitCase("steps", f"{s['id']} {s['target']}: {s['summary']}", "unknown", "not begun") for s in left]
     results = tuple(
-        Result("run.step", "fail", f"{_name(s)}: {s['error'] or s['state']}", (s["target"],)) for s in failed
+        SarifResult("run.step", "fail", f"{_name(s)}: {s['error'] or s['state']}", (s["target"],)) for s in failed
     )
     title, verdict = f"Run {run['run']}", f"{run['state']}: {words}"
     return Report(title, verdict, status, facts, sections, tuple(cases), results, _numbers(run, done, len(failed)))
@@ -86,18 +86,21 @@ def _where(run: Entry) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in rows if value)
 
 
-def _numbers(run: Entry, done: int, failed: int) -> tuple[Number, ...]:
+def _numbers(run: Entry, done: int, failed: int) -> tuple[ReportFigure, ...]:
     """Return the figures of a run: steps, and the time that it took beside the one that was expected."""
     steps = run["steps"]
     total = len(steps) + len(run["not_begun"])
-    found = [Number(f"{done} of {total}", "steps done"), Number(str(failed), "failed", "fail" if failed else "")]
+    found = [
+        ReportFigure(f"{done} of {total}", "steps done"),
+        ReportFigure(str(failed), "failed", "fail" if failed else ""),
+    ]
     if run["open"]:
-        found.append(Number(str(len(run["open"])), "left open", "fail"))
+        found.append(ReportFigure(str(len(run["open"])), "left open", "fail"))
     if steps:
         whole = max(at(s["ended"] or s["began"]) for s in steps) - min(at(s["began"]) for s in steps)
         expected = (run["approved"].get("expected") or {}).get("seconds")
         beside = f"taken, {duration(expected)} expected" if expected else "taken"
-        found.append(Number(duration(whole), beside))
+        found.append(ReportFigure(duration(whole), beside))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.model.world import World
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.values import Row, Section
+from vsphere_ai.report.pages.values import ReportSection, Row
 from vsphere_ai.report.plans.world_text import world_place
 
 Entry = Mapping[str, Any]
@@ -85,7 +85,7 @@ def _place(value: Entry | None) -> str:
     return f"{line}{place['part']}: " if place.get("part") else line
 
 
-def changes(items: Sequence[Entry]) -> Section:
+def changes(items: Sequence[Entry]) -> ReportSection:
     """Return every changed field of a plan, and the notes beside them."""
     rows = []
     for item in items:
@@ -96,10 +96,10 @@ def changes(items: Sequence[Entry]) -> Section:
         if item.get("recreate"):
             rows.append((on, (kind, "", "", "", "made anew")))
         rows += [(on, (kind, "note", "", note, "")) for note in item.get("notes", ())]
-    return Section("Changes", ("targets", "kind", "field", "before", "after", "effect"), folded(rows))
+    return ReportSection("Changes", ("targets", "kind", "field", "before", "after", "effect"), folded(rows))
 
 
-def impact(value: Entry) -> Section:
+def impact(value: Entry) -> ReportSection:
     """Return what a plan disrupts: every target by name."""
     rows: list[Row] = []
     for key, words in IMPACT.items():
@@ -116,7 +116,7 @@ def impact(value: Entry) -> Section:
         rows += [(words, "", on, said) for on, said in found_rows]
     for key, words in (("migrations", "are migrated by the run"), ("agents", "are agent VMs, and left out")):
         rows += [(words, "", "", text(each)) for each in value.get(key, ())]
-    return Section("Impact", ("what happens", "count", "targets", "details"), tuple(rows))
+    return ReportSection("Impact", ("what happens", "count", "targets", "details"), tuple(rows))
 
 
 def about_rest(entries: Iterable[Entry], of: str) -> tuple[tuple[str, str], ...]:
@@ -152,20 +152,20 @@ def world_facts(world: Entry | None, inventory: str = "") -> tuple[tuple[str, st
     return ("vCenter", world_place(World(**world))), ("inventory", f"{inventory or world['inventory']}{found}")
 
 
-def variables(values: Sequence[Entry]) -> Section:
+def variables(values: Sequence[Entry]) -> ReportSection:
     """Return the values of a playbook's variables that are used, each with what gives it."""
     rows = tuple(
         (v["name"], text(v["value"]), _given(v), v.get("place", ""), ", ".join(fold(v.get("targets", ()))))
         for v in values
         if v.get("used", True)
     )
-    return Section("Variables", ("name", "value", "given by", "place", "only for"), rows)
+    return ReportSection("Variables", ("name", "value", "given by", "place", "only for"), rows)
 
 
 def _given(value: Entry) -> str:
     return f"{value['level']} '{value['play']}'" if value.get("play") else str(value["level"])
 
 
-def kept(*sections: Section) -> tuple[Section, ...]:
+def kept(*sections: ReportSection) -> tuple[ReportSection, ...]:
     """Return the sections that say something."""
     return tuple(s for s in sections if s.rows or s.code)

@@ -9,7 +9,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.pictures.path_graph import USES, VERDICTS, path_graph
 from vsphere_ai.report.pages.tables import Entry, kept, vcenter_facts
-from vsphere_ai.report.pages.values import Case, Number, Report, Result, Row, Section, Status
+from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 _LINK = ("VMs", "link", "state", "seen", "remedy", "fix", "rule")
 _WHOLE: tuple[Row, ...] = (("all", "", "ok", "every link is whole", "", "", ""),)
@@ -25,18 +25,18 @@ def trace_report(trace: Entry) -> Report:
     unknown = len(traces) - broken - whole
     status: Status = "fail" if broken else "unknown" if unknown else "pass"
     sections = kept(
-        Section("Paths", _LINK, bad or _WHOLE, "", (drawn,) if drawn else ()),
-        Section("Between VMs", ("use", "pairs", "why", "VMs", "because of"), _pairs(pairs)),
-        Section("Playbook of the fixes", (), (), code=trace["playbook"].rstrip()),
-        Section("Not changed", ("what",), tuple((text,) for text in trace.get("unchanged", ()))),
-        Section("Links that are whole", _LINK, _links(traces, ("ok",)), folded=True),
+        ReportSection("Paths", _LINK, bad or _WHOLE, "", (drawn,) if drawn else ()),
+        ReportSection("Between VMs", ("use", "pairs", "why", "VMs", "because of"), _pairs(pairs)),
+        ReportSection("Playbook of the fixes", (), (), code=trace["playbook"].rstrip()),
+        ReportSection("Not changed", ("what",), tuple((text,) for text in trace.get("unchanged", ()))),
+        ReportSection("Links that are whole", _LINK, _links(traces, ("ok",)), folded=True),
     )
     counts: tuple[tuple[str, int, Status], ...] = (
         ("whole", whole, "pass"),
         ("broken", broken, "fail"),
         ("not known", unknown, "unknown"),
     )
-    numbers = tuple(Number(str(n), words, s) for words, n, s in counts if n)
+    numbers = tuple(ReportFigure(str(n), words, s) for words, n, s in counts if n)
     verdict = f"{counted(len(traces), 'path')}: " + ", ".join(f"{n} {words}" for words, n, _ in counts if n)
     found = _checked(traces)
     return Report("RDMA paths", verdict, status, vcenter_facts(trace), sections, *found, numbers)
@@ -68,13 +68,13 @@ def _why(pair: Entry) -> str:
     return "on the host of both" if pair["use"] == "memory-copy" else str(pair["why"])
 
 
-def _checked(traces: Sequence[Entry]) -> tuple[tuple[Case, ...], tuple[Result, ...]]:
+def _checked(traces: Sequence[Entry]) -> tuple[tuple[JunitCase, ...], tuple[SarifResult, ...]]:
     cases, results = [], []
     for trace in traces:
         for link in trace["links"]:
             status, said = VERDICTS[link["verdict"]], "; ".join(filter(None, (link["seen"], link["help"])))
-            cases.append(Case(trace["vm"], link["name"], status, said))
+            cases.append(JunitCase(trace["vm"], link["name"], status, said))
             if status != "pass":
                 message = f"{trace['vm']}: {link['name']}: {said}"
-                results.append(Result(link["rule"] or "vm.rdma-path", status, message, (trace["vm"],)))
+                results.append(SarifResult(link["rule"] or "vm.rdma-path", status, message, (trace["vm"],)))
     return tuple(cases), tuple(results)

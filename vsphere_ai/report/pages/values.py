@@ -78,7 +78,7 @@ class HostMap:
 
 
 @dataclass(frozen=True)
-class Node:
+class PathNode:
     """A part of RDMA paths: its column, its row (in the middle of those that lead to it), and lines of text."""
 
     column: int
@@ -101,7 +101,7 @@ class Paths:
     """Paths of RDMA traffic in columns from VMs to their peers."""
 
     columns: Row
-    nodes: tuple[Node, ...]
+    nodes: tuple[PathNode, ...]
     edges: tuple[Edge, ...]
     rows: int
     more: int = 0
@@ -122,7 +122,7 @@ Picture = GpuPicture | Timeline | HostMap | Paths | Matrix
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A titled table with what is drawn above it. `wrong`: its rows are failures.
 
     `folded`: the table is closed at first where the page can fold. `code` is text of several lines, such as YAML.
@@ -141,7 +141,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Number:
+class ReportFigure:
     """A figure at the top of a report, and what it counts. `status` colours it; "" does not."""
 
     value: str
@@ -150,7 +150,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Case:
+class JunitCase:
     """A check or a step as a test case of JUnit."""
 
     suite: str
@@ -161,7 +161,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Result:
+class SarifResult:
     """A problem of what is reported, as a result of SARIF. `file` is where it comes from, or ""."""
 
     rule: str
@@ -181,10 +181,10 @@ class Report:
     verdict: str
     status: Status
     facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
-    cases: tuple[Case, ...] = ()
-    results: tuple[Result, ...] = ()
-    numbers: tuple[Number, ...] = ()
+    sections: tuple[ReportSection, ...]
+    cases: tuple[JunitCase, ...] = ()
+    results: tuple[SarifResult, ...] = ()
+    numbers: tuple[ReportFigure, ...] = ()
     suites: tuple[tuple[str, float], ...] = ()
     """Suites of cases that took a time of their own, in seconds; every other one takes as long as its cases."""
     ended: float = 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vsphere_ai.model.names.name_ranges import fold, shell_word
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, counted, cut, filled, safe
-from vsphere_ai.planning.outcome import Event
+from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, limit_of, seconds_left
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
@@ -54,7 +54,7 @@ class LiveText:
         self._stopping = False
         self._seconds, self._at = 0.0, float("-inf")
 
-    def see(self, event: Event, now: float) -> None:
+    def see(self, event: RunEvent, now: float) -> None:
         """Take an event."""
         planned = event.planned
         if event.what == "stopping":
@@ -70,7 +70,7 @@ class LiveText:
         elif event.what in ("done", "skipped", *_BAD):
             self._end(event, planned)
 
-    def _end(self, event: Event, planned: PlannedStep) -> None:
+    def _end(self, event: RunEvent, planned: PlannedStep) -> None:
         self._running.pop(planned.id, None)
         self._ended.add(planned.id)
         self._left[self._unit[planned.id]] -= 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.planning.document import SCHEMA_VERSION, plain
 from vsphere_ai.planning.drift import Difference
-from vsphere_ai.planning.outcome import Run, failures
+from vsphere_ai.planning.outcome import RunOutcome, failures
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.report.plans.drift_text import drift_document
 from vsphere_ai.report.plans.run_record import summary
@@ -19,7 +19,7 @@ MOST = 50
 """Failures, and differences of each sort, that a notification lists; it has the number of all of them."""
 
 
-def run_notification(record: Journal, run: Run, exit_code: int) -> dict[str, object]:
+def run_notification(record: Journal, run: RunOutcome, exit_code: int) -> dict[str, object]:
     """Return how a run ended: who ran what, counts of its steps, failures, and what is still pending."""
     failed = failures(run.outcomes)
     return {

@@ -19,7 +19,7 @@ _VMS = re.compile(r"\b[0-9]+ VMs?\b")
 
 
 @dataclass(frozen=True)
-class Row:
+class OrderRow:
     """A line of the order: one thing that is done on one target, or on several of a unit."""
 
     summary: str
@@ -36,7 +36,7 @@ class Unit:
     """A host with the VMs that wait for it or that it waits for; or a target by itself."""
 
     head: Target
-    rows: Sequence[Row]
+    rows: Sequence[OrderRow]
 
 
 def order_lines(steps: Sequence[PlannedStep], *, full: bool) -> Iterator[Line]:
@@ -94,7 +94,7 @@ def signature(unit: Unit, known: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(words for kind, words in said if kind == each) for each in NOUNS)
 
 
-def _said(row: Row, known: frozenset[str]) -> str:
+def _said(row: OrderRow, known: frozenset[str]) -> str:
     """Return what is done, without names; a clone and a move name hosts that may be no targets."""
     step = row.steps[0].step
     if isinstance(step, Clone | Migrate):
@@ -114,7 +114,7 @@ def units(steps: Sequence[PlannedStep]) -> Iterator[Unit]:
             step = planned.step
             times[step.target, step.summary] += 1
             rows[step.target.kind, step.summary, times[step.target, step.summary]].append(planned)
-        yield Unit(head, [Row(summary, found) for (_, summary, _), found in rows.items()])
+        yield Unit(head, [OrderRow(summary, found) for (_, summary, _), found in rows.items()])
 
 
 def _hosts(steps: Sequence[PlannedStep]) -> Mapping[Target, Target]:

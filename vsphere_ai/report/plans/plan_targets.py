@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.text import safe, shown
-from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.planner import PlanItem
 from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.report.folding import Line, Named, alike, how_many, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
@@ -20,7 +20,7 @@ FIELD = 38
 """Columns of a changed field that say which one it is."""
 
 
-def target_lines(items: Sequence[Item], impact: Impact, *, full: bool) -> Iterator[Line]:
+def target_lines(items: Sequence[PlanItem], impact: Impact, *, full: bool) -> Iterator[Line]:
     """Yield a block per group of targets with equal changes, and a line for those that stay.
 
     Where many targets change alike and only in values of their own, one of them is shown, unless `full`.
@@ -62,12 +62,12 @@ def _shape(block: tuple[str, tuple[Line, ...]], target: Named) -> object:
     return sign, tuple(shape(head, target) for head in heads)
 
 
-def _sign(items: Sequence[Item]) -> str:
+def _sign(items: Sequence[PlanItem]) -> str:
     signs = {f.sign for i in items for f in i.fields}
     return signs.pop() if len(signs) == 1 else "~" if any(i.changes for i in items) else "="
 
 
-def _item(item: Item, *, new: bool = False) -> Iterator[Line]:
+def _item(item: PlanItem, *, new: bool = False) -> Iterator[Line]:
     if not item.changes and not item.stays:
         yield f"      = {item.kind}  in the desired state", 0
     for field in of_new(item.fields) if new else item.fields:

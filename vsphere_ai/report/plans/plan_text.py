@@ -12,7 +12,7 @@ from vsphere_ai.model.steps import Destroy, Reconfigure
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.planner import Answer, Plan
+from vsphere_ai.planning.planner import CheckAnswer, Plan
 from vsphere_ai.planning.scheduling.expected_time import Estimate
 from vsphere_ai.report.findings_text import problem_lines
 from vsphere_ai.report.folding import FEW, Line, alike, first, names, of_sample, shape, wrapped
@@ -105,7 +105,7 @@ def _uncertain(playbook: str) -> str:
 
 
 def _answers(plan: Plan, full: bool) -> Iterator[Line]:
-    def said(answer: Answer) -> str:
+    def said(answer: CheckAnswer) -> str:
         words = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
         return "; ".join(words) or answer.note or "passed"
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic reads no other one before Py
 from vsphere_ai.model.text import escaped
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.document import SCHEMA_VERSION, digest
-from vsphere_ai.planning.outcome import Event, Outcome, Run, State
+from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome, State
 from vsphere_ai.planning.planner import Plan
 
 
@@ -135,7 +135,7 @@ def run_header(plan: Plan, world: World, run: str = "") -> str:
 
 def nothing_done_line(plan: Plan, open: Sequence[str], exit_code: int, remarks: Sequence[tuple[str, str]]) -> str:
     """Return the last line of a plan that was refused, was empty, or was declined; `open` is what earlier runs left."""
-    return summary_line(Run(plan, (), 0.0, open=tuple(open)), exit_code, remarks)
+    return summary_line(RunOutcome(plan, (), 0.0, open=tuple(open)), exit_code, remarks)
 
 
 def left_at_once_line(
@@ -145,10 +145,10 @@ def left_at_once_line(
     states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
     found = ((p, states.get(last.get(p.id, ""), "skipped")) for p in plan.steps)
     outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
-    return summary_line(Run(plan, outcomes, 0.0, signal), exit_code, remarks)
+    return summary_line(RunOutcome(plan, outcomes, 0.0, signal), exit_code, remarks)
 
 
-def event_line(event: Event, clock: str) -> str:
+def event_line(event: RunEvent, clock: str) -> str:
     """Return one event."""
     seconds = round(event.seconds, 3)
     line: EventLine = {"type": "event", "time": clock, "what": event.what, "text": event.text, "seconds": seconds}
@@ -161,7 +161,7 @@ def event_line(event: Event, clock: str) -> str:
     return _line(line)
 
 
-def summary_line(run: Run, exit_code: int = 0, remarks: Sequence[tuple[str, str]] = ()) -> str:
+def summary_line(run: RunOutcome, exit_code: int = 0, remarks: Sequence[tuple[str, str]] = ()) -> str:
     """Return the last line. `exit_code` is that of the process, `remarks` are pairs of rule id and text."""
     line = _nothing(exit_code, remarks)
     line["seconds"] = round(run.seconds, 3)

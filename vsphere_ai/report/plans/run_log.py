@@ -9,7 +9,7 @@ from typing import Protocol
 from vsphere_ai.model.names.name_ranges import fold
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration, safe
-from vsphere_ai.planning.outcome import Event
+from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, seconds_left
 from vsphere_ai.planning.scheduling.schedule import PlannedStep
 from vsphere_ai.report.folding import FEW, how_many, nameless, names, shape
@@ -34,7 +34,7 @@ LINES = 200
 _BAD = ("failed", "unknown")
 
 
-class Steps(Protocol):
+class LogSteps(Protocol):
     """A plan, or as much of it as a log needs."""
 
     @property
@@ -53,7 +53,7 @@ class _Ended:
 
 
 @dataclass
-class _Held:
+class _HeldLine:
     """A line that waits for others alike."""
 
     since: float
@@ -72,7 +72,7 @@ class _Held:
 class RunLog:
     """Folds the events of one run; `now` are seconds of any clock that does not go back."""
 
-    def __init__(self, plan: Steps, times: StepTimes, *, heartbeat: bool = True) -> None:
+    def __init__(self, plan: LogSteps, times: StepTimes, *, heartbeat: bool = True) -> None:
         self._total, self._times, self._heartbeat = len(plan.steps), times, heartbeat
         self._known = frozenset(p.step.target.name for p in plan.steps)
         found = list(units(plan.steps))
@@ -83,13 +83,13 @@ class RunLog:
         left = seconds_left(plan.steps, times, {}, ())
         self._hold = min(LONGEST, max(SHORTEST, left / LINES))
         self._ended: dict[int, _Ended] = {}
-        self._held: dict[tuple[str, ...], _Held] = {}
+        self._held: dict[tuple[str, ...], _HeldLine] = {}
         self._seen: set[tuple[str, ...]] = set()
         self._running: dict[str, tuple[PlannedStep, float]] = {}
         self._done = 0
         self._last: float | None = None
 
-    def lines(self, event: Event, now: float) -> Iterator[str]:
+    def lines(self, event: RunEvent, now: float) -> Iterator[str]:
         """Take an event; yield the lines that are to be written now, without the time of day."""
         for line in self._lines(event, now):
             self._last = now
@@ -104,7 +104,7 @@ class RunLog:
         """Yield what was not said yet."""
         yield from self._flush(now, everything=True)
 
-    def _lines(self, event: Event, now: float) -> Iterator[str]:
+    def _lines(self, event: RunEvent, now: float) -> Iterator[str]:
         planned = event.planned
         if planned is None:
             if event.what == "reverted":
@@ -123,7 +123,7 @@ class RunLog:
             yield from self._end(planned, event, now)
         yield from self._flush(now)
 
-    def _end(self, planned: PlannedStep, event: Event, now: float) -> Iterator[str]:
+    def _end(self, planned: PlannedStep, event: RunEvent, now: float) -> Iterator[str]:
         unit = self._unit[planned.id]
         self._running.pop(planned.id, None)
         self._open[id(unit)] -= 1
@@ -149,23 +149,23 @@ class RunLog:
         if not self._open[id(unit)]:
             yield from self._say_ended(unit, now)
 
-    def _cause(self, event: Event, planned: PlannedStep) -> tuple[str, ...]:
+    def _cause(self, event: RunEvent, planned: PlannedStep) -> tuple[str, ...]:
         said = (nameless(shape(text, planned.step.target), self._known) for text in (planned.step.summary, event.text))
         return event.what, *said
 
     def _hold_line(self, key: tuple[str, ...], planned: PlannedStep, text: str, now: float) -> None:
-        held = self._held.setdefault(key, _Held(now, now, now, text, key[0]))
+        held = self._held.setdefault(key, _HeldLine(now, now, now, text, key[0]))
         held.others += text != held.text
         held.steps.append(planned)
         held.who.append(planned.step.target)
         held.last = now
 
-    def _revert(self, event: Event, now: float) -> None:
+    def _revert(self, event: RunEvent, now: float) -> None:
         """Hold what was put back: at the end of a run it is often the same on many targets."""
         key = "reverted", nameless(event.text, self._known)
         held = self._held.get(key)
         if held is None:
-            self._held[key] = _Held(now, now, now, event_text(event, self._total), "reverted")
+            self._held[key] = _HeldLine(now, now, now, event_text(event, self._total), "reverted")
         else:
             held.others += 1
 
@@ -180,7 +180,7 @@ class RunLog:
         alone = alone and key not in self._held
         held = self._held.get(key)
         if held is None:
-            held = self._held[key] = _Held(now, ended.began, ended.last, text, "done", named)
+            held = self._held[key] = _HeldLine(now, ended.began, ended.last, text, "done", named)
         held.steps += [planned for planned, _ in ended.steps]
         held.who.append(unit.head)
         held.began, held.last = min(held.began, ended.began), ended.last
@@ -215,7 +215,7 @@ class RunLog:
             if everything or now - held.since >= self._hold:
                 yield self._line(self._held.pop(name))
 
-    def _line(self, held: _Held) -> str:
+    def _line(self, held: _HeldLine) -> str:
         if held.state == "reverted":
             return f"{held.text}{f', and {held.others} more like that' if held.others else ''}"
         targets = list(dict.fromkeys(held.who))

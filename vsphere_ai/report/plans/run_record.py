@@ -24,14 +24,14 @@ from vsphere_ai.runs.history import OVER, look, see, state_of, waiting, way_on
 if TYPE_CHECKING:
     from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.model.world import World
-    from vsphere_ai.runs.history import Seen
+    from vsphere_ai.runs.history import RunSummary
     from vsphere_ai.runs.journal import Journal
 
 KINDS: Mapping[str, TargetKind] = {"HostSystem": "host", "Datacenter": "datacenter"}
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
-def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, object]:
+def summary(record: Journal, among: Sequence[RunSummary] | None = None) -> dict[str, object]:
     """Return a run in a few fields: who, where, when, and how it ended. `among` are all runs, when they are known."""
     known = look() if among is None else among  # which may close pending actions of this one
     run, seen = record.run, see(record)
@@ -98,7 +98,7 @@ def _pending(each: RecordedPending) -> dict[str, object]:
     }
 
 
-def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tuple[str, ...]]:
+def runs_rows(records: Sequence[Journal], among: Sequence[RunSummary]) -> Iterator[tuple[str, ...]]:
     """Yield a row of a table per run: name, state, vCenter, what was carried out, by whom, when, what is pending."""
     for each in records:
         run, seen, left = each.run, see(each), len(each.pending())
@@ -107,7 +107,7 @@ def runs_rows(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[tup
         yield each.id, state, run.scope.vcenter, run.what, f"{run.user}@{run.machine}", started, str(left or "")
 
 
-def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
+def runs_lines(records: Sequence[Journal], among: Sequence[RunSummary]) -> Iterator[str]:
     """Yield a line per run, and below the runs that have to be finished the command for each; `among` are all runs.
 
     vCenters of one name are shown with their addresses.

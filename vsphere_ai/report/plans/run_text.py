@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass
 
 from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.model.text import counted, duration, safe
-from vsphere_ai.planning.outcome import Event, Outcome, Run, failures
+from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome, failures
 from vsphere_ai.report.folding import FEW, Named, alike, fitted, how_many, nameless, names, of_sample, shape
 from vsphere_ai.report.layout import grouped
 
@@ -16,7 +16,7 @@ TARGETS = ("verified", "failed", "unknown", "changed and not read back", "not ch
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
 
-def event_text(event: Event, total: int) -> str:
+def event_text(event: RunEvent, total: int) -> str:
     """Return one event as a line: target, step number of the total, what happened."""
     if event.planned is None:
         return f"{event.what}: {safe(event.text)}"
@@ -31,7 +31,7 @@ def event_text(event: Event, total: int) -> str:
     return f"{head} — {WORDS.get(event.what, event.what)}{took}{why}"
 
 
-def run_text(run: Run, width: int = 10_000, *, full: bool = False) -> str:
+def run_text(run: RunOutcome, width: int = 10_000, *, full: bool = False) -> str:
     """Return what happened: steps done, what was read back, what failed and why, what could not be put back.
 
     What failed on many targets for the same reason is said once, with their names; with `full` each time.
@@ -65,7 +65,7 @@ def _sentences(found: Sequence[str], known: frozenset[str], *, full: bool) -> It
             yield f"{same[0]}, and {len(same) - 1} more like that"
 
 
-def _balance(run: Run) -> Iterator[str]:
+def _balance(run: RunOutcome) -> Iterator[str]:
     """Yield how the steps ended, and what that means for their targets: each is counted once."""
     steps = Counter("not started" if o.state == "skipped" else o.state for o in run.outcomes)
     yield f"  steps    {_counts(steps, ('done', 'failed', 'unknown', 'not started'))}"
@@ -88,7 +88,7 @@ def _became(outcomes: Sequence[Outcome]) -> str:
     return "verified" if sure else "changed and not read back"
 
 
-def _failures(run: Run, *, full: bool) -> Iterator[str]:
+def _failures(run: RunOutcome, *, full: bool) -> Iterator[str]:
     """Yield what failed; equal failures once, and of more than a few that differ in values only, one."""
     failed = list(failures(run.outcomes))
     known = frozenset(o.planned.step.target.name for o in failed)

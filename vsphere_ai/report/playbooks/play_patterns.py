@@ -18,7 +18,7 @@ SPACES = "~^+=%"
 """Characters one of which stands for the spaces of names while these are folded."""
 
 
-class Term(NamedTuple):
+class CommentedTerm(NamedTuple):
     """A part of a pattern, and a comment on what it means where it does not say so itself."""
 
     text: str
@@ -35,9 +35,9 @@ class Patterns:
         self._groups = {targets: name for name, targets in groups.items()}
         self._taken = frozenset(groups)
 
-    def of(self, targets: Sequence[Target]) -> Iterator[list[Term]]:
+    def of(self, targets: Sequence[Target]) -> Iterator[list[CommentedTerm]]:
         """Yield the terms of as many patterns as it takes; one but for thousands of names without an order."""
-        terms: list[Term] = []
+        terms: list[CommentedTerm] = []
         size = 0
         for each in self.terms(targets):
             if size + len(each.text) > LONGEST:
@@ -47,15 +47,15 @@ class Patterns:
             size += len(each.text) + 1
         yield terms
 
-    def terms(self, targets: Sequence[Target]) -> list[Term]:
+    def terms(self, targets: Sequence[Target]) -> list[CommentedTerm]:
         """Return terms that together mean these targets: a group, or ranges, names, then references."""
         if group := self._groups.get(frozenset(targets)):
-            return [Term(group)]
+            return [CommentedTerm(group)]
         ranges = _ranges([t.name for t in targets if self._is_plain(t)])
         odd = [each for each in ranges if "[" in each] + ([",".join(ranges)] if len(ranges) > 1 else [])
         if any(each in self._names for each in odd):
             return [self._by_reference(t) for t in targets]  # there is a name that reads as this pattern
-        return [*map(Term, ranges), *(self._by_reference(t) for t in targets if not self._is_plain(t))]
+        return [*map(CommentedTerm, ranges), *(self._by_reference(t) for t in targets if not self._is_plain(t))]
 
     def _is_plain(self, target: Target) -> bool:
         """Return whether a pattern of the name means this target: not every one, a path, a group or several names."""
@@ -63,8 +63,8 @@ class Patterns:
         more = name in self._taken or name.startswith("/") or bool(PATTERN_SIGNS & set(name)) or name.strip() != name
         return name not in ("", "all") and not more and self._count[target.kind, name] == 1
 
-    def _by_reference(self, target: Target) -> Term:
-        return Term(target.ref, safe(target.name))
+    def _by_reference(self, target: Target) -> CommentedTerm:
+        return CommentedTerm(target.ref, safe(target.name))
 
 
 def _ranges(names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.folding import names
-from vsphere_ai.report.playbooks.play_patterns import Patterns, Term
+from vsphere_ai.report.playbooks.play_patterns import CommentedTerm, Patterns
 from vsphere_ai.report.playbooks.play_titles import NOUNS, Titles
 from vsphere_ai.report.playbooks.state_text import WIDEST, state_lines
 from vsphere_ai.report.playbooks.yaml_text import prose, scalar, term
@@ -64,7 +64,7 @@ def play_heads(patterns: Patterns, targets: Sequence[Target]) -> Iterator[list[s
         yield [f"- {first}", *(f"  {line}" for line in more)]
 
 
-def _pattern_lines(key: str, terms: Sequence[Term]) -> list[str]:
+def _pattern_lines(key: str, terms: Sequence[CommentedTerm]) -> list[str]:
     """Return a key with its pattern: one term, a list on one line, or one that fills several."""
     if len(terms) == 1:
         return [f"{key}: {term(terms[0].text)}" + (f"  # {terms[0].comment}" if terms[0].comment else "")]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from vsphere_ai.benchmarks.baseline import Expected
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
-from vsphere_ai.benchmarks.nccl.nccl_run import Measure, NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclMeasurement, NcclRun
 from vsphere_ai.benchmarks.perftest import RailRate
 from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure
 from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult
 from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
-from vsphere_ai.benchmarks.slow_part.search import Outcome
+from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
-from vsphere_ai.benchmarks.slow_part.verdict import Accused
+from vsphere_ai.benchmarks.slow_part.verdict import Culprit
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped, table
@@ -86,7 +86,7 @@ def _about(run: NcclRun) -> str:
     return ", ".join(p for p in (name, ranks, counted(hosts, "node") if hosts else "", gpus, *made) if p)
 
 
-def _cells(measure: Measure | None) -> tuple[str, str, str]:
+def _cells(measure: NcclMeasurement | None) -> tuple[str, str, str]:
     return (
         (f"{measure.time.value:g}", f"{measure.algbw.value:.2f}", f"{measure.busbw.value:.2f}")
         if measure
@@ -106,7 +106,7 @@ def live_line(size: int, time: float, algbw: float, busbw: float, *, is_first: b
     return f"{head}  {size_text(size):>9} {time:>10.1f} {algbw:>8.2f} {busbw:>8.2f}"
 
 
-def learned_lines(learned: Sequence[Expected]) -> Iterator[str]:
+def learned_lines(learned: Sequence[ExpectedBandwidth]) -> Iterator[str]:
     """Yield what was learned, each with the smallest slowdown that it shows."""
     for each in learned:
         about = f"{each.operation}, {counted(each.ranks, 'rank')}" if each.ranks else each.operation
@@ -187,14 +187,14 @@ def _run_document(parsed: ParsedRun) -> dict[str, object]:
     }
 
 
-def _values(measure: Measure | None) -> dict[str, float | None] | None:
+def _values(measure: NcclMeasurement | None) -> dict[str, float | None] | None:
     if measure is None:
         return None
     values = {"time_us": measure.time.value, "algbw": measure.algbw.value, "busbw": measure.busbw.value}
     return {**values, "wrong": measure.wrong}
 
 
-def verdict_lines(found: Sequence[Accused], *, is_clean: bool) -> Iterator[str]:
+def verdict_lines(found: Sequence[Culprit], *, is_clean: bool) -> Iterator[str]:
     """Yield what is slow, each with what to do next."""
     if is_clean:
         yield "nothing is slow"
@@ -203,7 +203,7 @@ def verdict_lines(found: Sequence[Accused], *, is_clean: bool) -> Iterator[str]:
         yield f"      remedy: {each.remedy}"
 
 
-def outcome_text(outcome: Outcome, found: Sequence[Accused], about: str) -> str:
+def outcome_text(outcome: SearchOutcome, found: Sequence[Culprit], about: str) -> str:
     """Return what a search found; `about` says how much was run."""
     lines = [about, *verdict_lines(found, is_clean=outcome.is_clean)]
     if outcome.unresolved:
@@ -280,7 +280,7 @@ def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
     ]
 
 
-def rails_text(rates: Sequence[RailRate], checks: Sequence[Finding], found: Sequence[Accused]) -> str:
+def rails_text(rates: Sequence[RailRate], checks: Sequence[Finding], found: Sequence[Culprit]) -> str:
     """Return what each rail reached, the checks, and the uplinks that are slow."""
     rows = [
         (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates

@@ -10,7 +10,7 @@ from textwrap import wrap
 
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Trend
-from vsphere_ai.benchmarks.programs.burn import Burned, Verdict
+from vsphere_ai.benchmarks.programs.burn import Burned, GpuVerdict
 from vsphere_ai.benchmarks.programs.training_results import BurnResult, MegatronResult, ScaleResult
 from vsphere_ai.model.finding import Finding, worst
 from vsphere_ai.model.nodes import Node
@@ -142,7 +142,7 @@ def burn_text(result: BurnResult) -> str:
     return "\n".join(lines)
 
 
-def _burn_row(each: Verdict) -> tuple[object, ...]:
+def _burn_row(each: GpuVerdict) -> tuple[object, ...]:
     gpu = each.gpu
     report = gpu.report
     clock, power, heat = _middle(s.clock for s in gpu.samples), _middle(s.power for s in gpu.samples), _most(gpu)
@@ -185,7 +185,7 @@ def _verdict(checks: Sequence[Finding]) -> str:
     return "pass" if found == "info" else found
 
 
-def _gpu_document(each: Verdict) -> dict[str, object]:
+def _gpu_document(each: GpuVerdict) -> dict[str, object]:
     gpu, report = each.gpu, each.gpu.report
     samples = {
         "side": gpu.side,

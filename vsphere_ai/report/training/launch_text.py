@@ -10,9 +10,9 @@ from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.written_names import shell_word
 from vsphere_ai.model.text import counted, plain, safe
-from vsphere_ai.training.launch import Launch, NodeLaunch, Process
-from vsphere_ai.training.progress import Progress, Suspect
-from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
+from vsphere_ai.training.launch import Launch, LaunchProcess, NodeLaunch
+from vsphere_ai.training.progress import JobProgress, Suspect
+from vsphere_ai.training.run import LaunchResult, LogsResult, NodeRun
 
 _SAID = {
     "going": "it gets on",
@@ -75,7 +75,7 @@ def _head(each: NodeLaunch) -> str:
     return safe("  ".join(p for p in (*parts, f"rails {rails}" if rails else "") if p))
 
 
-def _process_lines(process: Process, *, several: bool) -> Iterator[str]:
+def _process_lines(process: LaunchProcess, *, several: bool) -> Iterator[str]:
     ranks = ",".join(str(r.rank) for r in process.ranks)
     order = f", started in round {process.order + 1}" if several else ""
     yield f"  {process.name}{f' (ranks {ranks})' if len(process.ranks) > 1 else ''}{order}"
@@ -99,7 +99,7 @@ def _node_document(number: int, each: NodeLaunch) -> dict[str, JsonValue]:
     }
 
 
-def _process_document(process: Process) -> dict[str, JsonValue]:
+def _process_document(process: LaunchProcess) -> dict[str, JsonValue]:
     env: Mapping[str, str] = process.env
     return {
         "name": process.name,
@@ -110,7 +110,7 @@ def _process_document(process: Process) -> dict[str, JsonValue]:
     }
 
 
-def run_text(result: RunResult) -> str:
+def run_text(result: LaunchResult) -> str:
     """Return how a run stands: a line per node, and below it one per process that ended."""
     lines = [f"{safe(result.run)}: {_outcome(result)}", *_progress_lines(result), *_script_lines(result), ""]
     for number, node in enumerate(result.nodes):
@@ -136,7 +136,7 @@ def run_text(result: RunResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_document(result: RunResult) -> dict[str, JsonValue]:
+def run_document(result: LaunchResult) -> dict[str, JsonValue]:
     """Return how a run stands as JSON values."""
     head = result.head
     known = head if isinstance(head, NodeRun) else NodeRun()
@@ -169,7 +169,7 @@ def run_document(result: RunResult) -> dict[str, JsonValue]:
     }
 
 
-def _progress_lines(result: RunResult) -> list[str]:
+def _progress_lines(result: LaunchResult) -> list[str]:
     found = result.progress
     if found is None:
         return []
@@ -192,7 +192,7 @@ def _suspect(each: Suspect) -> str:
     return f"{rank} ({place}{f', process {each.pid}' if each.pid else ''}): {each.reason}"
 
 
-def _progress_document(found: Progress) -> dict[str, JsonValue]:
+def _progress_document(found: JobProgress) -> dict[str, JsonValue]:
     suspects: list[JsonValue] = [
         {
             "rank": each.rank if each.rank >= 0 else None,
@@ -207,7 +207,7 @@ def _progress_document(found: Progress) -> dict[str, JsonValue]:
     return {"verdict": found.verdict, "reason": found.reason, "suspects": suspects, "notes": list(found.notes)}
 
 
-def _script_lines(result: RunResult) -> list[str]:
+def _script_lines(result: LaunchResult) -> list[str]:
     lines = []
     for path, own in result.scripts().items():
         if len(own) == 1:
@@ -239,7 +239,7 @@ def logs_document(result: LogsResult) -> dict[str, JsonValue]:
     return {"run": result.run, "logs": logs}
 
 
-def _outcome(result: RunResult) -> str:
+def _outcome(result: LaunchResult) -> str:
     head = result.head
     if not isinstance(head, NodeRun):
         return "not known"

@@ -23,7 +23,7 @@ _GUEST = "otherGuest64"
 _VERSION = re.compile(r"vmx-0*([0-9]{1,3})")
 
 
-class Limits(NamedTuple):
+class AdapterLimits(NamedTuple):
     """The most adapters of a VM: of all types, and PVRDMA adapters. `source` says who sets the latter."""
 
     cards: int
@@ -60,17 +60,17 @@ def offered(answer: Any) -> Mapping[str, int]:
     return {field: int(found[0]["max"]) for field, found in ranges.items() if found}
 
 
-def limits(vm: Target, view: View) -> Limits:
+def limits(vm: Target, view: View) -> AdapterLimits:
     """Return what the VM's cluster takes in the hardware version that is planned."""
     estate = view.estate
     version = hardware_version(vm, view) or _version(vm, estate)
     cluster = estate.get(_cluster(vm, estate))
     answer = cluster.get(f"query:{_name(version)}") if cluster and version else None
     if cluster is None or not answer:
-        return Limits(MAX_ADAPTERS, MAX_ADAPTERS, "vSphere")
+        return AdapterLimits(MAX_ADAPTERS, MAX_ADAPTERS, "vSphere")
     most = answer.get(CARDS, MAX_ADAPTERS)
     source = f"{cluster.name}, for hardware version {version}"
-    return Limits(most, min(most, answer.get(PVRDMA, MAX_ADAPTERS)), source)
+    return AdapterLimits(most, min(most, answer.get(PVRDMA, MAX_ADAPTERS)), source)
 
 
 def _name(version: int) -> str:

@@ -17,7 +17,7 @@ from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import gpu_memory_of, window_keys, window_seen
-from vsphere_ai.resources.base import Export, Form, Resource
+from vsphere_ai.resources.base import Form, Resource, StateExport
 from vsphere_ai.resources.mixins import Judged, VmDevices
 
 DEVICES = "config.hardware.device"
@@ -28,7 +28,7 @@ P = TypeVar("P")
 W = TypeVar("W", bound=Hashable)
 
 
-class Part(NamedTuple):
+class DeviceEntry(NamedTuple):
     """An entry of the list that is added or removed: its name for the operator, and its devices."""
 
     name: str
@@ -122,16 +122,16 @@ class GpuDevices(VmDevices, Judged, Resource):
         else:
             yield from self.problems_on(host, target, view)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Most VMs have no such device."""
         left_out = self.not_stated(target, view) if form == "playbook" else ""
-        return Export(self if getattr(self, self.shorthand) or form == "shown" else None, left_out)
+        return StateExport(self if getattr(self, self.shorthand) or form == "shown" else None, left_out)
 
     def reconfigure(
         self,
         change: Change,
-        removed: Iterable[Part],
-        added: Iterable[Part],
+        removed: Iterable[DeviceEntry],
+        added: Iterable[DeviceEntry],
         *,
         spec: Mapping[str, object] | None = None,
         extra: Iterable[tuple[str, str]] = (),

@@ -25,7 +25,7 @@ from vsphere_ai.resources._helpers.network_adapter import (
 )
 from vsphere_ai.resources.adapters.checks import adapter_problems, bounded
 from vsphere_ai.resources.adapters.export import for_playbook, for_rollback, named
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
 
@@ -147,21 +147,21 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
             summary=f"network adapters: {in_words(changes)}",
         )
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Show port groups by name; PVRDMA adapters are stated by `pvrdma`."""
         there = self.adapters or ()
         if form == "shown":
-            return Export(self.model_copy(update={"adapters": tuple(named(n, view) for n in there)}))
+            return StateExport(self.model_copy(update={"adapters": tuple(named(n, view) for n in there)}))
         if form == "playbook":
             found, left_out = for_playbook(there, view)
             state = type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
-            return Export(state, left_out)
+            return StateExport(state, left_out)
         own = (target.ref, Pvrdma.kind) not in view.stated
         kept = [n for n in there if n.type != "pvrdma" or own]
         # all adapters, so that added ones are removed; where one cannot be stated, nothing is removed
         exclusive = True if all(map(is_statable, kept)) else None
         found = for_rollback(kept, view, in_full=any(n.is_bounded for n in self._said(target, view)))
-        return Export(type(self).model_construct(adapters=found, exclusive=exclusive, memory_locked=None))
+        return StateExport(type(self).model_construct(adapters=found, exclusive=exclusive, memory_locked=None))
 
     def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
         """Those of the type for PVRDMA."""

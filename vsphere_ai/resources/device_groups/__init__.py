@@ -17,8 +17,8 @@ from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
     VM_PROPERTIES,
     VM_SETTINGS,
+    DeviceEntry,
     GpuDevices,
-    Part,
     difference,
     duty_of,
 )
@@ -27,7 +27,7 @@ from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.device_groups.checks import offer_problems, room_problems, vm_problems
 from vsphere_ai.resources.device_groups.group import (
     OFFER,
-    Group,
+    VmDeviceGroup,
     groups_after,
     is_vgpu_name,
     lost_members,
@@ -116,7 +116,7 @@ class DeviceGroups(AsksMore, GpuDevices):
         """Return the members the VM will have: those of the groups it keeps, and the templates of new ones."""
         present = present_groups(view.facts(vm.ref))
         wanted = self.groups if self.groups is not None else [g.name for g in present]
-        kept, _, new = difference(wanted, present, Group.named)
+        kept, _, new = difference(wanted, present, VmDeviceGroup.named)
         on = view.estate.host_of(vm.ref)
         offer = offer_of(view.facts(on.ref)) if on else {}
         return (*(d for g in kept for d in g.devices), *(c["device"] for n in sorted(new) for c in offer.get(n, ())))
@@ -154,7 +154,7 @@ class DeviceGroups(AsksMore, GpuDevices):
             yield self.problem(target, "vsphere", f"{found}; device groups came with vSphere 8.0", help_)
             return
         yield from vm_problems(target, view, self.firmware)
-        _, _, new = difference(self.groups or (), present_groups(view.facts(target.ref)), Group.named)
+        _, _, new = difference(self.groups or (), present_groups(view.facts(target.ref)), VmDeviceGroup.named)
         unreadable = facts.unreadable.get(f"query:{OFFER}")
         if new and unreadable:
             text = f"the device groups of {host.name} cannot be read: {unreadable}"
@@ -175,13 +175,16 @@ class DeviceGroups(AsksMore, GpuDevices):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: a group that stays keeps its key and its members."""
         facts, on = view.facts(change.target.ref), view.estate.host_of(change.target.ref)
-        _, removed, missing = difference(self.groups or (), present_groups(facts), Group.named)
+        _, removed, missing = difference(self.groups or (), present_groups(facts), VmDeviceGroup.named)
         new = {-1 - n: name for n, name in enumerate(sorted(missing))}
         offer = offer_of(view.facts(on.ref)) if on else {}
         yield self.reconfigure(
             change,
-            [Part(g.name, g.devices) for g in removed],
-            [Part(name, tuple(new_member(c["device"], k) for c in offer.get(name, ()))) for k, name in new.items()],
+            [DeviceEntry(g.name, g.devices) for g in removed],
+            [
+                DeviceEntry(name, tuple(new_member(c["device"], k) for c in offer.get(name, ())))
+                for k, name in new.items()
+            ],
             spec={"deviceGroups": groups_after(facts, removed, new)} if removed or new else None,
         )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from vsphere_ai.fabric.api_types import DeviceGroup, GroupMember, VirtualDevice
+from vsphere_ai.fabric.api_types import ApiDeviceGroup, GroupMember, VirtualDevice
 from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Facts
 
@@ -17,7 +17,7 @@ OFFER = "vendor-device-groups"
 _NAME = re.compile(r"(?P<vendor>[^:@%]+):(?P<count>\d+)@(?P<device>[^@%]+)(?:%(?P<link>.+))?")
 
 
-class Group(NamedTuple):
+class VmDeviceGroup(NamedTuple):
     """A group a VM has, with its members."""
 
     key: int
@@ -41,25 +41,25 @@ def meaning(name: str) -> str:
     )
 
 
-def groups_listed(facts: Facts) -> tuple[DeviceGroup, ...]:
+def groups_listed(facts: Facts) -> tuple[ApiDeviceGroup, ...]:
     """Return the groups of a VM as it has them, also those no playbook can state."""
     return tuple((facts.get("config.deviceGroups") or {}).get("deviceGroup", ()))
 
 
-def present_groups(facts: Facts) -> tuple[Group, ...]:
+def present_groups(facts: Facts) -> tuple[VmDeviceGroup, ...]:
     """Return the vendor groups of a VM that have members, in the order of their keys."""
     members: dict[int, list[VirtualDevice]] = {}
     for device in facts.get("config.hardware.device", ()):
         if info := device.get("deviceGroupInfo"):
             members.setdefault(info["groupInstanceKey"], []).append(device)
     return tuple(
-        Group(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
+        VmDeviceGroup(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
         for g in sorted(groups_listed(facts), key=lambda g: int(g["groupInstanceKey"]))
         if g["_typeName"] == GROUP and g["groupInstanceKey"] in members
     )
 
 
-def groups_after(facts: Facts, removed: Iterable[Group], new: Mapping[int, str]) -> dict[str, object]:
+def groups_after(facts: Facts, removed: Iterable[VmDeviceGroup], new: Mapping[int, str]) -> dict[str, object]:
     """Return the groups of a VM without some, and with new ones by their keys, as they are sent."""
     gone = {g.key for g in removed}
     # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)

@@ -13,7 +13,7 @@ from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
 from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus
@@ -159,14 +159,14 @@ class HostGraphics(Judged, SharesGpus, Resource):
             summary = "refresh graphics devices"
             yield invoke(change, MANAGER, "RefreshGraphicsManager", {}, summary, after_reboot=restarts)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Leave out hosts without a GPU, and those with a GPU that is not as the default: no playbook states that."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         # a GPU may wait for a restart, or have a type of its own (passthrough among them)
         odd = ", ".join(f"GPU {pci} is {t}" for pci, t in (self.gpus or {}).items() if t != self.default_type)
         left_out = f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
-        return Export(self if self.gpus and not odd else None, left_out)
+        return StateExport(self if self.gpus and not odd else None, left_out)
 
     def shares(self, pci: str) -> bool:
         """Go by the type at work, not by one that waits for a restart."""

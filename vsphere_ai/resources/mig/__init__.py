@@ -19,7 +19,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.host_settings import DividesGpus, Loss
 from vsphere_ai.resources.mig.checks import gpu_problems, id_problems, read_problems
 from vsphere_ai.resources.mig.gpu import ByAddress, GpuMig, Layout, boards_of, gpus_read, gpus_rebooted, of_entry
@@ -134,10 +134,10 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
         read = (self.observe(view.facts(change.target.ref), view.estate) or Mig()).gpus or {}
         yield from gpu_steps(change, view, self.gpus or {}, read, self._left(change.target, view))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A mode that waits for a reboot cannot be stated; vSphere makes the instances of running VMs itself."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         busy = live.busy(view.facts(target.ref))
         gpus = {
             pci: gpu if pci not in busy else GpuMig.model_construct(mode=gpu.mode, layout=None)
@@ -151,7 +151,7 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
         if form == "playbook" and len(gpus) == every and len(set(gpus.values())) == 1:
             (alike,) = set(gpus.values())
             stated = {"gpus": None, "mode": alike.mode, "layout": alike.layout}
-        return Export(self.model_copy(update=stated) if gpus else None, left_out)
+        return StateExport(self.model_copy(update=stated) if gpus else None, left_out)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""

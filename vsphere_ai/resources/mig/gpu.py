@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import layout as layouts
-from vsphere_ai.gpu.mig.parted import Entry
+from vsphere_ai.gpu.mig.parted import PartedEntry
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.gpu.mig.search import Transition
 from vsphere_ai.gpu.smi import live
@@ -67,7 +67,7 @@ def boards_of(facts: Facts) -> dict[str, Board | None]:
     return {pci: listed.board for pci, listed in boards_as_listed(facts).items()}
 
 
-def of_entry(entry: Entry) -> GpuMig:
+def of_entry(entry: PartedEntry) -> GpuMig:
     """Return an entry of mig-parted as the settings of a GPU."""
     layout = tuple(str(i) for i in entry.wanted) if entry.enabled else None
     return GpuMig.model_construct(mode="enabled" if entry.enabled else "disabled", layout=layout)
@@ -103,7 +103,7 @@ def after_boot(mode: str | None) -> str | None:
     return found[1] if found else mode
 
 
-def gpus_read(listed: live.Live) -> dict[str, GpuMig]:
+def gpus_read(listed: live.LiveGpus) -> dict[str, GpuMig]:
     """Return PCI address -> mode and instances as nvidia-smi lists them, of boards with MIG."""
     return {
         gpu.pci: GpuMig.model_construct(

@@ -14,11 +14,11 @@ from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.resources.nics.checks import coalesce_problems, problem, ring_problems, speed_problems, unread_problems
-from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, Nic, settled_nic, speed_of
+from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, NicSettings, settled_nic, speed_of
 from vsphere_ai.resources.nics.steps import nic_steps
 from vsphere_ai.resources.roce import Roce
 
@@ -41,7 +41,7 @@ class HostNics(AsksMore, Pauses, Resource):
     traits = Traits(after=("roce",), properties={"HostSystem": (NICS,)})
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
-    nics: Mapping[Name, Nic] | None = setting("NIC -> its settings: `{vmnic4: {speed: auto}}`.")
+    nics: Mapping[Name, NicSettings] | None = setting("NIC -> its settings: `{vmnic4: {speed: auto}}`.")
 
     def pauses(self) -> dict[str, Pause]:
         """Return global pause where it is said."""
@@ -60,7 +60,7 @@ class HostNics(AsksMore, Pauses, Resource):
             return None
         pauses, coalescing = nic_settings.pauses(facts), coalescing_in(nic_settings.output_of(facts, COALESCE.name))
         nics = {
-            name: Nic.model_construct(
+            name: NicSettings.model_construct(
                 pause=pauses.get(name),
                 speed=speed_of(nic),
                 rings=nic_settings.rings(facts, name),
@@ -103,7 +103,9 @@ class HostNics(AsksMore, Pauses, Resource):
         if on:
             yield f"the ports of the physical switch at {', '.join(on)} need flow control on too"
         was = (self.observe(view.facts(target.ref), view.estate) or HostNics()).nics or {}
-        resized = sorted(n for n, w in (self.nics or {}).items() if w.rings and w.rings != was.get(n, Nic()).rings)
+        resized = sorted(
+            n for n, w in (self.nics or {}).items() if w.rings and w.rings != was.get(n, NicSettings()).rings
+        )
         if resized:
             yield f"the link of {', '.join(resized)} may go down for a moment when its rings change (unverified)"
 
@@ -115,7 +117,7 @@ class HostNics(AsksMore, Pauses, Resource):
         for name, wanted in sorted((self.nics or {}).items()):
             if not re.fullmatch(VMNIC, name):
                 raise ValueError(f"{name!r} is not the name of a NIC\nwrite for example vmnic4")
-            now = before.get(name) or Nic()
+            now = before.get(name) or NicSettings()
             yield from nic_steps(change, name, wanted, now, later=later)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
@@ -126,12 +128,12 @@ class HostNics(AsksMore, Pauses, Resource):
         left = {n: c.model_copy(update=gone) for n, c in (self.nics or {}).items()}
         return Projection(self.model_copy(update={"nics": left}))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State what is there: the speed of each NIC, and the rest where it was read."""
-        return Export(self if self.nics or form == "shown" else None)
+        return StateExport(self if self.nics or form == "shown" else None)
 
 
-def _pfc_problem(target: Target, view: View, name: str, wanted: Nic, driver: str) -> Iterator[Problem]:
+def _pfc_problem(target: Target, view: View, name: str, wanted: NicSettings, driver: str) -> Iterator[Problem]:
     """Flow control per priority that is there already; what a playbook wants of both is the business of `roce`."""
     priority = (view.get(Roce, target.ref) or Roce()).pfc_priority
     wished = (view.said(Roce, target.ref) or Roce()).pfc_priority

@@ -8,7 +8,7 @@ from typing import Literal
 
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import MOST, RINGS, Coalesce, Rings
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import PlainObject, objects
 from vsphere_ai.model.state import Target
@@ -19,7 +19,7 @@ problem = partial(factories.problem, "nics")
 
 
 def unread_problems(
-    target: Target, output: Output | ProbeFailure | None, what: str, argv: tuple[str, ...]
+    target: Target, output: CommandOutput | ProbeFailure | None, what: str, argv: tuple[str, ...]
 ) -> Iterator[Problem]:
     """Yield that the output of a command is missing; `what` is what it would show."""
     if isinstance(output, ProbeFailure):

@@ -25,7 +25,7 @@ def _name(text: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class Nic(Settings):
+class NicSettings(Settings):
     """One physical NIC. What is left out stays as it is."""
 
     pause: Pause | None = setting("Global pause: `{rx: true, tx: true}`.")
@@ -49,7 +49,7 @@ def speed_of(nic: PlainObject) -> int | str:
     return speed if isinstance(speed, int) else "auto"
 
 
-def settled_nic(wanted: Nic, now: Nic | None) -> Nic:
+def settled_nic(wanted: NicSettings, now: NicSettings | None) -> NicSettings:
     """Return wanted settings with what stays of pause, rings and coalescing."""
     said = {n: getattr(wanted, n) for n in READ_BY_SSH if getattr(wanted, n) is not None}
-    return wanted.model_copy(update={n: w.filled(getattr(now or Nic(), n)) for n, w in said.items()})
+    return wanted.model_copy(update={n: w.filled(getattr(now or NicSettings(), n)) for n, w in said.items()})

@@ -8,10 +8,10 @@ from vsphere_ai.fabric.nic_settings import COALESCE_WORDS, NIC, Coalesce
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.resources._helpers.factories import invoke, shell
-from vsphere_ai.resources.nics.nic import Nic
+from vsphere_ai.resources.nics.nic import NicSettings
 
 
-def nic_steps(change: Change, name: str, wanted: Nic, now: Nic, *, later: bool) -> Iterator[Step]:
+def nic_steps(change: Change, name: str, wanted: NicSettings, now: NicSettings, *, later: bool) -> Iterator[Step]:
     """Yield what differs; `later`: the driver gets its own settings again at a restart of this plan, so after that."""
     if wanted.speed not in (None, now.speed):
         link = {"linkSpeed": {"_typeName": "PhysicalNicLinkInfo", "speedMb": wanted.speed, "duplex": True}}

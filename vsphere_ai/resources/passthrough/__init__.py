@@ -18,7 +18,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, NICS, REBIND, SWITCHES, taken_problems, use_problems
 
 MANAGER = "configManager.pciPassthruSystem"
@@ -127,18 +127,18 @@ class Passthrough(Resource):
             after_plan[GRAPHICS] = overlaid(facts.get(GRAPHICS), "pciId", types)
         return Projection(self, (facts.having(after_plan),))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State what is passed through; virtual functions always are, and come with SR-IOV."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         devices = {a: on for a, on in (self.devices or {}).items() if isinstance(on, bool)}
         if form == "rollback":  # devices that are off have to be off again
-            return Export(self.model_copy(update={"devices": devices}))
+            return StateExport(self.model_copy(update={"devices": devices}))
         found = pci.devices(view.facts(target.ref))
         on = {a: True for a, passed in devices.items() if passed and not _is_virtual(a, found)}
         waiting = [f"{a} is {state}" for a, state in (self.devices or {}).items() if a not in devices]
         left_out = f"passthrough left out: {', '.join(waiting)}" if waiting else ""
-        return Export(self.model_copy(update={"devices": on}) if on else None, left_out)
+        return StateExport(self.model_copy(update={"devices": on}) if on else None, left_out)
 
 
 def _config(address: str, on: bool, at_once: bool) -> dict[str, object]:
@@ -146,5 +146,5 @@ def _config(address: str, on: bool, at_once: bool) -> dict[str, object]:
     return {**config, "applyNow": True} if at_once else config
 
 
-def _is_virtual(address: str, found: Mapping[str, pci.Device]) -> bool:
+def _is_virtual(address: str, found: Mapping[str, pci.PciFunction]) -> bool:
     return address in found and found[address].virtual

@@ -25,7 +25,7 @@ SWITCHES = {"config.network.proxySwitch": "dvsName", "config.network.vswitch": "
 """Property path of switches -> the field with their name."""
 
 
-def use_problems(target: Target, view: View, address: str, state: pci.Passthrough) -> Iterator[Problem]:
+def use_problems(target: Target, view: View, address: str, state: pci.PassthroughState) -> Iterator[Problem]:
     """The host itself needs it, a vGPU or a GPU instance lives on it, or it is cut into virtual functions."""
     facts = view.facts(target.ref)
     for use in _of_host(facts, address):

@@ -19,8 +19,8 @@ from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
     VM_PROPERTIES,
     VM_SETTINGS,
+    DeviceEntry,
     GpuDevices,
-    Part,
     difference,
     duty_of,
 )
@@ -31,10 +31,10 @@ from vsphere_ai.resources._helpers.vm_settings import (
     version_problems,
 )
 from vsphere_ai.resources.base import Traits
-from vsphere_ai.resources.pci_devices.checks import Place, dynamic_problems, fixed_problems
+from vsphere_ai.resources.pci_devices.checks import DevicePlace, dynamic_problems, fixed_problems
 from vsphere_ai.resources.pci_devices.device import (
     DEVICE,
-    Device,
+    PassthroughDevice,
     backing_of,
     claim_of,
     ids_of,
@@ -65,7 +65,7 @@ class PciDevices(GpuDevices):
         duties=(duty_of("pci_devices"),),
     )
 
-    devices: tuple[Device, ...] | None = setting(
+    devices: tuple[PassthroughDevice, ...] | None = setting(
         "The VM's passthrough devices; their order does not matter, `[]` removes all."
     )
     host: str | None = observed("The host a fixed device ties the VM to.")
@@ -118,7 +118,7 @@ class PciDevices(GpuDevices):
         devices = self.devices or ()
         yield from self._vm_problems(target, view)
         now = view.get(PciDevices, target.ref)
-        place = Place(target, view, host, (now.devices if now else None) or ())
+        place = DevicePlace(target, view, host, (now.devices if now else None) or ())
         for address, count in Counter(d.host_device for d in devices if d.host_device).items():
             if count > 1:
                 yield self.problem(target, "twice", f"{address} is listed {count} times", "a device is in a VM once")
@@ -151,8 +151,11 @@ class PciDevices(GpuDevices):
         _, removed, added = difference(self.devices or (), present, stated_device)
         yield self.reconfigure(
             change,
-            [Part(str(stated_device(d)), (d,)) for d in removed],
-            [Part(str(d), ({"_typeName": DEVICE, "backing": backing_of(d, change.target, view)},)) for d in added],
+            [DeviceEntry(str(stated_device(d)), (d,)) for d in removed],
+            [
+                DeviceEntry(str(d), ({"_typeName": DEVICE, "backing": backing_of(d, change.target, view)},))
+                for d in added
+            ],
         )
 
     def not_stated(self, target: Target, view: View) -> str:

@@ -11,19 +11,19 @@ from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking
-from vsphere_ai.resources.pci_devices.device import Device, claim_of, ids_of
+from vsphere_ai.resources.pci_devices.device import PassthroughDevice, claim_of, ids_of
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """A VM, the host it is on, and all devices that are listed for it."""
 
     target: Target
     view: View
     on: Target
-    listed: tuple[Device, ...]
+    listed: tuple[PassthroughDevice, ...]
 
 
-def fixed_problems(place: Place, address: str) -> Iterator[Problem]:
+def fixed_problems(place: DevicePlace, address: str) -> Iterator[Problem]:
     """Yield the problems of a device by its address."""
     target, view, on, _ = place
     facts = view.facts(on.ref)
@@ -49,7 +49,7 @@ def _pass_through(view: View, on: Target, address: str) -> str:
     return play_for(on, view, f"passthrough: {{{address}: true}}")
 
 
-def dynamic_problems(place: Place, model: Device, count: int) -> Iterator[Problem]:
+def dynamic_problems(place: DevicePlace, model: PassthroughDevice, count: int) -> Iterator[Problem]:
     """Yield the problems of a number of devices of one model."""
     target, view, on, _ = place
     facts = view.facts(on.ref)
@@ -66,7 +66,7 @@ def dynamic_problems(place: Place, model: Device, count: int) -> Iterator[Proble
     yield from _taken(place, [claim_of(model)] * count, str(model))
 
 
-def _taken(place: Place, mine: list[pci.Claim], called: str) -> Iterator[Problem]:
+def _taken(place: DevicePlace, mine: list[pci.Claim], called: str) -> Iterator[Problem]:
     target, view, on, listed = place
     rivals = lacking(target, view, "pci_devices", mine, [c for c in map(claim_of, listed) if c not in mine])
     if not rivals:

@@ -30,7 +30,7 @@ def _hex(value: object) -> object:
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
 
 
-class Device(Settings):
+class PassthroughDevice(Settings):
     """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
 
     host_device: PciAddress | None = setting("PCI address on the VM's host; the VM can run on no other host.")
@@ -64,33 +64,33 @@ def passed_devices(facts: Facts) -> Iterator[VirtualDevice]:
             yield device
 
 
-def stated_device(device: VirtualDevice) -> Device | None:
+def stated_device(device: VirtualDevice) -> PassthroughDevice | None:
     """Return a device as a playbook states it; None for one no playbook can state."""
     backing = device.get("backing") or {}
     if device.get("deviceGroupInfo"):
         return None  # its group comes and goes as a whole
     if backing.get("_typeName") == pci.FIXED:
-        return Device.model_construct(host_device=read_pci(str(backing.get("id"))))
+        return PassthroughDevice.model_construct(host_device=read_pci(str(backing.get("id"))))
     allowed = backing.get("allowedDevice", ())
     if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
         return None
     vendor, model = (f"{i & 0xFFFF:04x}" for i in (allowed[0]["vendorId"], allowed[0]["deviceId"]))
-    return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
+    return PassthroughDevice.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
 
 
-def claim_of(device: Device) -> pci.Claim:
+def claim_of(device: PassthroughDevice) -> pci.Claim:
     """Return what a device takes of its host."""
     if device.host_device:
         return pci.Claim(device.host_device)
     return pci.Claim(models=frozenset({ids_of(device)}), label=device.label or "")
 
 
-def ids_of(model: Device) -> tuple[int, int]:
+def ids_of(model: PassthroughDevice) -> tuple[int, int]:
     """Return vendor and device id as numbers."""
     return int(model.vendor or "0", 16), int(model.device or "0", 16)
 
 
-def backing_of(device: Device, target: Target, view: View) -> dict[str, object]:
+def backing_of(device: PassthroughDevice, target: Target, view: View) -> dict[str, object]:
     """Return the backing of a new device."""
     if device.host_device is None:
         vendor, model = ids_of(device)

@@ -15,13 +15,13 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.keyed import settled_each
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.checks import mac_problems, management_problems, place_problems, uplink_problems
 from vsphere_ai.resources.port_groups.group import (
     CONFIG,
     Key,
-    PortGroup,
+    PortGroupSettings,
     is_ours,
     keyed,
     observed_group,
@@ -52,7 +52,9 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    port_groups: Mapping[Key, PortGroup] | None = setting("Port group by name or `SWITCH/NAME` -> what it should be.")
+    port_groups: Mapping[Key, PortGroupSettings] | None = setting(
+        "Port group by name or `SWITCH/NAME` -> what it should be."
+    )
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
@@ -62,7 +64,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
-        labelled: dict[str, PortGroup] = {}
+        labelled: dict[str, PortGroupSettings] = {}
         for name, wanted in (self.port_groups or {}).items():
             label, group = keyed(view.estate, target.ref, name, wanted)
             # two names of one port group: `problems` says so
@@ -135,21 +137,21 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
             key = dvs.planned_key(target.ref, name)
             made = {"name": name, "parent": target.ref, "key": key, SWITCH: switch.ref}
             before = groups.get(name) or Facts(key.as_reference(PORT_GROUP), made)
-            now = observed_group(before, view.estate) if name in groups else PortGroup()
+            now = observed_group(before, view.estate) if name in groups else PortGroupSettings()
             config = {**(before.get(CONFIG) or {}), **port_config(wanted, now, before.get(CONFIG), switch)}
             if not dvs.order(cast(PortSetting, config))[0]:
                 config["uplinkTeamingPolicy"] = port_settings.teaming_policy(dvs.uplinks(switch), (), None, None)
             pool = {f"config.{k}": v for k, v in pool_spec(wanted, now, switch).items()}
             yield before.having({CONFIG: config, **pool})
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Private VLANs are not stated; in a rollback, a port group that was in no pool goes back into none."""
         groups = self.port_groups or {}
         if form != "playbook":
-            return Export(self if groups or form == "shown" else None)
+            return StateExport(self if groups or form == "shown" else None)
         no_pool = {"resource_pool": None}
         stated = {n: g.model_copy(update=no_pool if g.resource_pool == nioc.NO_POOL else {}) for n, g in groups.items()}
         configs = {n: f.get(CONFIG) or {} for n, f in networks.port_groups(view.estate, target.ref).items()}
         odd = ", ".join(sorted(n for n in groups if "pvlanId" in (configs[n].get("vlan") or {})))
         state = self.model_copy(update={"port_groups": stated}) if stated else None
-        return Export(state, f"the private VLANs of {odd} are left out" if odd else "")
+        return StateExport(state, f"the private VLANs of {odd} are left out" if odd else "")

@@ -12,13 +12,13 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, twice
-from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, is_ours, meant
+from vsphere_ai.resources.port_groups.group import CONFIG, PortGroupSettings, is_ours, meant
 from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
 
 problem = partial(factories.problem, "port_groups")
 
 
-def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
+def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroupSettings) -> Iterator[Problem]:
     """Yield the problems of a port group on its switch."""
     group, switches = networks.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
     message, remedy = meant(estate, target.ref, name, wanted).ambiguity(estate)
@@ -49,7 +49,7 @@ def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup)
         )
 
 
-def uplink_problems(target: Target, name: str, wanted: PortGroup, switch: Facts) -> Iterator[Problem]:
+def uplink_problems(target: Target, name: str, wanted: PortGroupSettings, switch: Facts) -> Iterator[Problem]:
     """Yield uplinks that the switch does not have."""
     listed = (*(wanted.active_uplinks or ()), *(wanted.standby_uplinks or ()))
     known = (*dvs.uplinks(switch), *dvs.lags(switch))
@@ -71,7 +71,7 @@ def mac_problems(target: Target, name: str, switch: Facts) -> Iterator[Problem]:
         yield problem(target, "mac-learning", message, remedy)
 
 
-def management_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
+def management_problems(target: Target, estate: Estate, name: str, wanted: PortGroupSettings) -> Iterator[Problem]:
     """Demand that a host whose management network is on a port group has a NIC on one of its uplinks."""
     listed = {*(wanted.active_uplinks or ()), *(wanted.standby_uplinks or ())}
     for host, group, proxy in dvs.managed_over(estate, networks.port_groups(estate, target.ref).get(name)):

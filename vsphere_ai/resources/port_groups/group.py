@@ -41,7 +41,7 @@ class Security(Settings):
         return ", ".join(f"{name} {'yes' if value else 'no'}" for name, value in self if value is not None)
 
 
-class PortGroup(Settings):
+class PortGroupSettings(Settings):
     """One distributed port group; what is left out stays as it is, or takes what its switch has on a new one."""
 
     switch: Name | None = setting("The distributed switch it is on; needed for a new one.")
@@ -73,12 +73,12 @@ def is_ours(estate: Estate, group: Facts) -> bool:
     return not is_uplink(estate, group) and group.get("config.backingType") in (None, "standard")
 
 
-def observed_group(facts: Facts, estate: Estate) -> PortGroup:
+def observed_group(facts: Facts, estate: Estate) -> PortGroupSettings:
     """Return a port group as it was read."""
     config, switch = facts.get(CONFIG, {}), dvs.switch_of(estate, facts)
     active, standby = dvs.order(config)
     vlan, trunk = port_settings.tags(config)
-    return PortGroup.model_construct(
+    return PortGroupSettings.model_construct(
         switch=switch.name if switch else None,
         vlan=vlan,
         trunk=trunk,
@@ -91,7 +91,7 @@ def observed_group(facts: Facts, estate: Estate) -> PortGroup:
     )
 
 
-def meant(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> networks.Meant:
+def meant(estate: Estate, datacenter: str, name: str, wanted: PortGroupSettings) -> networks.Meant:
     """Return the port groups that a key of a playbook may mean; `switch` beside it narrows them."""
     groups = networks.in_datacenter(estate, datacenter, name).networks
     groups = tuple(g for g in groups if g.ref.startswith(f"{dvs.PORT_GROUP}:"))
@@ -99,7 +99,7 @@ def meant(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> netw
     return networks.Meant(name, own or groups)
 
 
-def keyed(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> tuple[str, PortGroup]:
+def keyed(estate: Estate, datacenter: str, name: str, wanted: PortGroupSettings) -> tuple[str, PortGroupSettings]:
     """Return a port group under its label; a new one, ``SWITCH/NAME``, under its name and with its switch."""
     groups = meant(estate, datacenter, name, wanted)
     if groups.network is not None:
@@ -110,7 +110,7 @@ def keyed(estate: Estate, datacenter: str, name: str, wanted: PortGroup) -> tupl
     return name, wanted
 
 
-def settled_group(wanted: PortGroup, now: PortGroup | None) -> PortGroup:
+def settled_group(wanted: PortGroupSettings, now: PortGroupSettings | None) -> PortGroupSettings:
     """Return wanted settings in full; those of a new port group take what its switch has."""
     if now is None:
         alone = wanted.vlan is None and wanted.trunk is None

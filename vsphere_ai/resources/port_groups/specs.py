@@ -9,13 +9,13 @@ from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.resources._helpers.factories import invoke_on
 from vsphere_ai.resources.port_groups import settings as port_settings
-from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, Security
+from vsphere_ai.resources.port_groups.group import CONFIG, PortGroupSettings, Security
 from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
 
 NEW_PORTS = 8  # of a port group that grows by itself
 
 
-def create_step(change: Change, name: str, wanted: PortGroup, switch: Facts) -> Step:
+def create_step(change: Change, name: str, wanted: PortGroupSettings, switch: Facts) -> Step:
     """Return the step that adds a port group to its switch."""
     spec = {
         "_typeName": "DVPortgroupConfigSpec",
@@ -23,15 +23,15 @@ def create_step(change: Change, name: str, wanted: PortGroup, switch: Facts) -> 
         "type": "earlyBinding",
         "numPorts": NEW_PORTS,
         "autoExpand": True,
-        "defaultPortConfig": port_config(wanted, PortGroup(), None, switch),
-        **pool_spec(wanted, PortGroup(), switch),
+        "defaultPortConfig": port_config(wanted, PortGroupSettings(), None, switch),
+        **pool_spec(wanted, PortGroupSettings(), switch),
     }
     tag = f"trunk {', '.join(wanted.trunk)}" if wanted.trunk else f"VLAN {wanted.vlan}"
     summary = f"create port group {name} on {switch.name} ({tag})"
     return invoke_on(change, switch.ref, "AddDVPortgroup_Task", {"spec": (spec,)}, summary)
 
 
-def adjust_step(change: Change, group: Facts, wanted: PortGroup, now: PortGroup, switch: Facts) -> Step:
+def adjust_step(change: Change, group: Facts, wanted: PortGroupSettings, now: PortGroupSettings, switch: Facts) -> Step:
     """Return the step that sends the settings of a port group that differ."""
     config = port_config(wanted, now, group.get(CONFIG), switch)
     spec = {
@@ -45,14 +45,16 @@ def adjust_step(change: Change, group: Facts, wanted: PortGroup, now: PortGroup,
     return invoke_on(change, group.ref, "ReconfigureDVPortgroup_Task", {"spec": spec}, summary)
 
 
-def pool_spec(wanted: PortGroup, now: PortGroup, switch: Facts) -> dict[str, str]:
+def pool_spec(wanted: PortGroupSettings, now: PortGroupSettings, switch: Facts) -> dict[str, str]:
     """Return the pool to put a port group into, where that is another than it is in."""
     if wanted.resource_pool in (None, now.resource_pool):
         return {}
     return {nioc.POOL_KEY.removeprefix("config."): nioc.pool_key(switch, str(wanted.resource_pool))}
 
 
-def port_config(wanted: PortGroup, now: PortGroup, present: PlainObject | None, switch: Facts) -> dict[str, object]:
+def port_config(
+    wanted: PortGroupSettings, now: PortGroupSettings, present: PlainObject | None, switch: Facts
+) -> dict[str, object]:
     """Return the settings that differ; a policy is sent in full, with what stays as it was read."""
     present = present or {}
     made: dict[str, object] = {"_typeName": "VMwareDVSPortSetting"}

@@ -17,10 +17,10 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, matched, updated
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma.adapter import (
-    Adapter,
+    PvrdmaAdapter,
     card,
     card_there,
     devices_of,
@@ -53,7 +53,7 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         },
     )
 
-    adapters: tuple[Adapter, ...] | None = setting(
+    adapters: tuple[PvrdmaAdapter, ...] | None = setting(
         "The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having an adapter.")
@@ -85,7 +85,7 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         same = Counter(wanted) == Counter(have)
         return self.model_copy(update={"adapters": have if same else wanted, "memory_locked": locked})
 
-    def _with_keys(self, target: Target, have: Sequence[Adapter], view: View) -> tuple[Adapter, ...]:
+    def _with_keys(self, target: Target, have: Sequence[PvrdmaAdapter], view: View) -> tuple[PvrdmaAdapter, ...]:
         """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
         keys = {a.port_group: key_of(a.port_group, target.ref, view) for a in self.adapters or ()}
         keyed = (a.model_copy(update={"port_group": keys[a.port_group]}) for a in self.adapters or ())
@@ -124,7 +124,7 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
             help_ = "leave some out, or remove others with adapters: {exclusive: true, ...}"
             yield self.problem(target, "count", what, help_)
 
-    def _no_group(self, target: Target, adapter: Adapter, view: View) -> Problem:
+    def _no_group(self, target: Target, adapter: PvrdmaAdapter, view: View) -> Problem:
         name = adapter.port_group
         message, help_ = networks.for_vm(view.estate, target.ref, name).ambiguity(view.estate)
         if message:
@@ -154,13 +154,13 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         found = self.adapters
         return None if found is None else tuple(RdmaAdapter(a.port_group, a.protocol, bool(a.protocol)) for a in found)
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Show port groups by name; most VMs have no such adapter."""
         if not self.adapters and form != "shown":
-            return Export(None)
+            return StateExport(None)
         names = [ethernet.named(view.estate, ref_of(a)) for a in self.adapters or ()]
         named = (a.model_copy(update={"port_group": n}) for a, n in zip(self.adapters or (), names, strict=True))
-        return Export(self.model_copy(update={"adapters": tuple(named)}))
+        return StateExport(self.model_copy(update={"adapters": tuple(named)}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""

@@ -17,7 +17,7 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, read
 NO_GROUP = "(no distributed port group)"
 
 
-class Adapter(Settings):
+class PvrdmaAdapter(Settings):
     """One PVRDMA adapter."""
 
     port_group: str = Field(
@@ -37,19 +37,19 @@ def devices_of(vm: Facts) -> tuple[VirtualDevice, ...]:
     return tuple(d for d in devices if d.get("_typeName") == ethernet.TYPES["pvrdma"])
 
 
-def observed_adapter(device: VirtualDevice) -> Adapter:
+def observed_adapter(device: VirtualDevice) -> PvrdmaAdapter:
     """Return an adapter of a VM, with the key of its port group."""
     network = ethernet.network_of(device)
     key = network.partition(":")[2] if ethernet.is_distributed(network) else NO_GROUP
-    return Adapter.model_construct(port_group=key, protocol=device.get("deviceProtocol"))
+    return PvrdmaAdapter.model_construct(port_group=key, protocol=device.get("deviceProtocol"))
 
 
-def ref_of(adapter: Adapter) -> str:
+def ref_of(adapter: PvrdmaAdapter) -> str:
     """Return the reference of the port group of an adapter that has its key."""
     return f"{dvs.PORT_GROUP}:{adapter.port_group}"
 
 
-def card(adapter: Adapter) -> NetworkAdapter:
+def card(adapter: PvrdmaAdapter) -> NetworkAdapter:
     """Return an entry of `adapters` that says the same."""
     return NetworkAdapter.model_construct(type="pvrdma", port_group=ref_of(adapter), protocol=adapter.protocol)
 

@@ -16,7 +16,7 @@ from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore, stated
 from vsphere_ai.resources.roce import driver
@@ -157,11 +157,11 @@ class Roce(AsksMore, Resource):
         wanted = {option: value for option, (name, value) in marks.items() if name in fields}
         return {option: str(value) if isinstance(value, int) else None for option, value in wanted.items()}
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State every option, also a driver's default; flow control that differs each way cannot be stated."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         odd = isinstance(self.pfc_priority, str) and self.pfc_priority != "off"
         left_out = f"roce left out: PFC is set to {self.pfc_priority}" if odd else ""
         stated = self.model_copy(update={"version": None, "devices": None, **({"pfc_priority": None} if odd else {})})
-        return Export(stated if any(value is not None for _, value in stated) else None, left_out)
+        return StateExport(stated if any(value is not None for _, value in stated) else None, left_out)

@@ -15,10 +15,10 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, overlaid
 from vsphere_ai.resources._helpers.keyed import settled_each
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.host_settings import HasSwitches
 from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, version_problems
-from vsphere_ai.resources.switches.settings import UPLINKS, Name, Switch, observed, settled
+from vsphere_ai.resources.switches.settings import UPLINKS, DistributedSwitchSettings, Name, observed, settled
 from vsphere_ai.resources.switches.specs import adjust_steps, as_read, create_steps
 
 PROXIES = "config.network.proxySwitch"
@@ -43,7 +43,7 @@ class Switches(HasSwitches, Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    switches: Mapping[Name, Switch] | None = setting("Switch name -> what it should be.")
+    switches: Mapping[Name, DistributedSwitchSettings] | None = setting("Switch name -> what it should be.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
@@ -92,7 +92,7 @@ class Switches(HasSwitches, Resource):
         """Show the switches as they will be read, and their MTU on the hosts that are members."""
         return Projection(self, tuple(self._made(target, view)) if after == "plan" else ())
 
-    def switch(self, name: str) -> Switch | None:
+    def switch(self, name: str) -> DistributedSwitchSettings | None:
         """Return what is said of one switch."""
         return (self.switches or {}).get(name)
 
@@ -109,15 +109,15 @@ class Switches(HasSwitches, Resource):
             if new != seen:
                 yield host.having({PROXIES: new})
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State of bandwidth what is not as on a new switch; a datacenter without a switch has nothing to state."""
         if form != "playbook":
-            return Export(self if form == "shown" else self._before(target, view))
+            return StateExport(self if form == "shown" else self._before(target, view))
         stated = {
             name: switch.model_copy(update={"bandwidth": nioc.set_by_hand(switch.bandwidth or {}) or None})
             for name, switch in (self.switches or {}).items()
         }
-        return Export(self.model_copy(update={"switches": stated}) if stated else None)
+        return StateExport(self.model_copy(update={"switches": stated}) if stated else None)
 
     def _before(self, target: Target, view: View) -> Self:
         """The version of a switch is never lowered; pools that were added go."""

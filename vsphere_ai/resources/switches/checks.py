@@ -12,7 +12,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
-from vsphere_ai.resources.switches.settings import Switch
+from vsphere_ai.resources.switches.settings import DistributedSwitchSettings
 from vsphere_ai.resources.vmkernel import VmkernelAdapters
 
 problem = partial(factories.problem, "switches")
@@ -39,7 +39,9 @@ def version_problems(
         yield problem(target, "host-version", message, "upgrade these hosts first, or leave the version as it is")
 
 
-def uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+def uplink_problems(
+    target: Target, estate: Estate, facts: Facts, wanted: DistributedSwitchSettings
+) -> Iterator[Problem]:
     """Yield uplinks that are in use and would go."""
     if facts.get("config.maxMtu") is None or not dvs.uplinks(facts):
         message = f"{facts.name}: its configuration cannot be read as that of a VMware distributed switch"
@@ -54,7 +56,7 @@ def uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switch
             yield problem(target, "uplinks", message, remedy)
 
 
-def mtu_problems(target: Target, view: View, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+def mtu_problems(target: Target, view: View, facts: Facts, wanted: DistributedSwitchSettings) -> Iterator[Problem]:
     """A smaller MTU drops the frames of the VMkernel adapters that stay larger, without a word."""
     size = wanted.mtu or 0
     if size >= facts.get("config.maxMtu", 0):

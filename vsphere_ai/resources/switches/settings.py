@@ -18,7 +18,7 @@ UPLINKS = "config.uplinkPortPolicy"
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class Switch(Settings):
+class DistributedSwitchSettings(Settings):
     """One distributed switch; what is left out stays as it is, or takes vSphere's default on a new switch."""
 
     version: str | None = setting(
@@ -59,13 +59,13 @@ class Switch(Settings):
         return pools
 
 
-NEW = Switch(mtu=1500, uplinks=tuple(f"Uplink {n}" for n in range(1, 5)))
+NEW = DistributedSwitchSettings(mtu=1500, uplinks=tuple(f"Uplink {n}" for n in range(1, 5)))
 """What the vSphere Client gives a new switch."""
 
 
-def observed(facts: Facts) -> Switch:
+def observed(facts: Facts) -> DistributedSwitchSettings:
     """Return the settings of a switch as they were read."""
-    return Switch.model_construct(
+    return DistributedSwitchSettings.model_construct(
         version=dvs.version(facts),
         mtu=facts.get("config.maxMtu"),
         uplinks=dvs.uplinks(facts) or None,
@@ -76,7 +76,7 @@ def observed(facts: Facts) -> Switch:
     )
 
 
-def settled(wanted: Switch, now: Switch | None) -> Switch:
+def settled(wanted: DistributedSwitchSettings, now: DistributedSwitchSettings | None) -> DistributedSwitchSettings:
     """Return wanted settings in full: what is left out is taken from the switch, or from vSphere's defaults."""
     have, full = now or NEW, dict[str, object]()
     if set(wanted.uplinks or ()) == set(have.uplinks or ()):

@@ -10,12 +10,12 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources._helpers.factories import invoke, invoke_on
-from vsphere_ai.resources.switches.settings import UPLINKS, Switch
+from vsphere_ai.resources.switches.settings import UPLINKS, DistributedSwitchSettings
 
 _TRAFFIC = nioc.TRAFFIC.removeprefix("config.")
 
 
-def create_steps(change: Change, name: str, wanted: Switch) -> Iterator[Step]:
+def create_steps(change: Change, name: str, wanted: DistributedSwitchSettings) -> Iterator[Step]:
     """Yield the steps that make a switch."""
     target = change.target
     config = {
@@ -38,7 +38,9 @@ def create_steps(change: Change, name: str, wanted: Switch) -> Iterator[Step]:
     yield from nioc.pool_steps(target, made, name, nioc.changed(nioc.quotas(wanted.resource_pools), None))
 
 
-def adjust_steps(change: Change, facts: Facts, wanted: Switch, now: Switch) -> Iterator[Step]:
+def adjust_steps(
+    change: Change, facts: Facts, wanted: DistributedSwitchSettings, now: DistributedSwitchSettings
+) -> Iterator[Step]:
     """Yield the steps that change a switch."""
     target, name = change.target, facts.name
     if wanted.version != now.version:
@@ -83,15 +85,15 @@ def _reconfigure(change: Change, ref: str, name: str, spec: Mapping[str, object]
     return invoke_on(change, ref, "ReconfigureDvs_Task", args, f"set {', '.join(words[k] for k in spec)} of {name}")
 
 
-def _product(wanted: Switch) -> dict[str, object]:
+def _product(wanted: DistributedSwitchSettings) -> dict[str, object]:
     return {"_typeName": "DistributedVirtualSwitchProductSpec", "version": wanted.version}
 
 
-def _policy(wanted: Switch) -> dict[str, object]:
+def _policy(wanted: DistributedSwitchSettings) -> dict[str, object]:
     return {"_typeName": "DVSNameArrayUplinkPortPolicy", "uplinkPortName": wanted.uplinks}
 
 
-def as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> Facts:
+def as_read(datacenter: str, name: str, wanted: DistributedSwitchSettings, now: Facts | None) -> Facts:
     """Return a switch as it will be read."""
     deferred = dvs.planned_switch(datacenter, name, "uuid")
     before = now or Facts(dvs.planned_switch(datacenter, name), {"name": name, "parent": datacenter, "uuid": deferred})

@@ -17,7 +17,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_problems
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.resources.tuning import checks, settings
 from vsphere_ai.resources.tuning.settings import CORES, CPUS, MHZ, full_mhz
@@ -164,10 +164,10 @@ class Tuning(HasSockets, Resource):
         keys |= {k: v for k, v in (self.extra_config or {}).items() if before.get(k) != v}
         yield reconfigure(change, spec, "tuning: " + ", ".join([*sorted(spec), *sorted(keys)]), keys.items())
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A playbook states what is not as VMs come, and no advanced settings: which are vSphere's own is not known."""
         if form == "shown":
-            return Export(self)
+            return StateExport(self)
         named, have = (view.said(Tuning, target.ref) or Tuning()).extra_config or {}, self.extra_config or {}
         sensitivity, nodes = self.latency_sensitivity, self.numa_affinity
         before = type(self).model_construct(
@@ -179,7 +179,7 @@ class Tuning(HasSockets, Resource):
             extra_config={key: have.get(key, "") for key in named} or None,
         )
         if form == "rollback":
-            return Export(before)
+            return StateExport(before)
         usual = {name for name, value in USUAL.items() if getattr(before, name) in (None, value)}
         stated = before.model_copy(update={**dict.fromkeys(usual), "extra_config": None})
-        return Export(None if usual == {*USUAL} else stated)
+        return StateExport(None if usual == {*USUAL} else stated)

@@ -14,7 +14,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.uplinks.checks import management_problems, nic_problems, switch_problems
 from vsphere_ai.resources.uplinks.membership import (
     NICS,
@@ -146,15 +146,15 @@ class Uplinks(Resource):
             }
         return Projection(self, (host.having({PROXIES: tuple(proxies.values())}),))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Show each switch's uplinks as a list; switches with a link aggregation group are not stated."""
         if form == "shown":
             listed = {name: _pairs(dict(sorted(nics.items()))) for name, nics in (self.uplinks or {}).items()}
-            return Export(self.model_copy(update={"uplinks": listed}))
+            return StateExport(self.model_copy(update={"uplinks": listed}))
         lagged = lagged_switches(view.facts(target.ref))
         kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
         left_out = f"uplinks left out: {', '.join(lagged)} (link aggregation)" if lagged else ""
-        return Export(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
+        return StateExport(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
 
 
 def _pairs(nics: Mapping[str, str]) -> tuple[str, ...]:

@@ -15,7 +15,14 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, VM_SETTINGS, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.gpu_devices import (
+    DEVICES,
+    VM_PROPERTIES,
+    VM_SETTINGS,
+    DeviceEntry,
+    GpuDevices,
+    difference,
+)
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, firmware_notes
 from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.mixins import vgpus_of
@@ -115,8 +122,8 @@ class Vgpu(GpuDevices):
         _, removed, added = difference(self.profiles or (), _own(facts), _profile)
         yield self.reconfigure(
             change,
-            [Part(d["backing"]["vgpu"], (d,)) for d in removed],
-            [Part(p, (_device(p),)) for p in sorted(added)],
+            [DeviceEntry(d["backing"]["vgpu"], (d,)) for d in removed],
+            [DeviceEntry(p, (_device(p),)) for p in sorted(added)],
             extra=self._uvm_keys(facts, len(vgpus_of(change.target, view))),
         )
 

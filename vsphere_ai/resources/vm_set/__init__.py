@@ -15,7 +15,7 @@ from vsphere_ai.model.vm_sets import PREFIX, Member, disk_files, mark_of, member
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
@@ -245,6 +245,6 @@ class VmSet(MakesVms, VmSetFields, Resource):
         if canary := canary_of(said, member, view):
             yield f"made once {view.facts(canary).name} is ready, which shows what of the image cannot be read"
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A playbook names the VMs of a set as a range; a rollback makes and destroys none."""
-        return Export(self) if form == "shown" else Export(None)
+        return StateExport(self) if form == "shown" else StateExport(None)

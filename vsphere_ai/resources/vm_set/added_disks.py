@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.vm_sets import Mark, MarkedDisk, mark_of
+from vsphere_ai.model.vm_sets import MarkedDisk, MemberMark, mark_of
 from vsphere_ai.resources.vm_set.settings import SetDisk
 
 DEVICES = "config.hardware.device"
@@ -163,7 +163,7 @@ def template_disks(facts: Facts) -> tuple[Device, ...]:
     return tuple(d for d in disks(facts) if d["key"] not in added)
 
 
-def is_added(device: Device, facts: Facts, mark: Mark | None) -> bool:
+def is_added(device: Device, facts: Facts, mark: MemberMark | None) -> bool:
     """Return whether a disk outside of the VM's folder is one that its set added.
 
     Its place and datastore are those of the mark, and its file has the VM's name, which vCenter gives new disks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.model.vm_sets import Mark, Member
+from vsphere_ai.model.vm_sets import Member, MemberMark
 
 UUID = "config.instanceUuid"
 
@@ -15,7 +15,7 @@ def mark_step(target: Target, member: Member, facts: Facts) -> Reconfigure:
 
     Source: vSphere Web Services API reference, VirtualMachineConfigSpec, instanceUuid: it may change while a VM runs.
     """
-    mark = Mark(
+    mark = MemberMark(
         set=member.set,
         index=member.index,
         uuid=member.uuid,

@@ -10,7 +10,7 @@ from vsphere_ai.guests.image import cleared_settings
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member, settings_of
+from vsphere_ai.model.vm_sets import Member, MemberFault, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.mixins import HasSockets, stated
 from vsphere_ai.resources.vm_set.clone import guest_of
@@ -31,11 +31,11 @@ REBUILD = {
 """Fields that only a new VM takes, in words."""
 
 
-def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View) -> Iterator[Fault]:
+def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View) -> Iterator[MemberFault]:
     """Yield what keeps a VM from being made as the play wants it."""
     for name in ("name", "source"):
         if getattr(state, name) is None:
-            yield Fault("incomplete", f"'{name}' is missing in vm_set", f"add '{name}: ...'")
+            yield MemberFault("incomplete", f"'{name}' is missing in vm_set", f"add '{name}: ...'")
     if member.faults:
         return
     yield from _source_problems(state, member, view)
@@ -43,53 +43,57 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
     yield from disk_problems(state, member, view)
     for finding in findings_of(state, member, view):
         if finding.verdict == "fail":
-            yield Fault(finding.rule, finding.message, finding.remedy)
+            yield MemberFault(finding.rule, finding.message, finding.remedy)
     for nic in state.nics or ():
         network = ethernet.found(member.ref, nic.port_group, view)
         message, help_ = networks.for_vm(view.estate, member.ref, nic.port_group).ambiguity(view.estate)
         if message:
-            yield Fault("ambiguous", f"{nic.name}: {message}", help_)
+            yield MemberFault("ambiguous", f"{nic.name}: {message}", help_)
         elif not ethernet.is_port_group(network):
             known = "a port group by the name it has in the vSphere Client"
-            yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
+            yield MemberFault(
+                "no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}"
+            )
         yield from mtu_problems(nic, network, member, view)
     guest, settings = guest_of(state, member), settings_of(facts)
     if guest.nics and not state.by_vcenter:
         found = guest_problems(Target("vm", member.name, member.ref), guest, settings)
-        yield from (Fault(p.rule, p.message, p.remedy) for p in found)
+        yield from (MemberFault(p.rule, p.message, p.remedy) for p in found)
     elif state.by_vcenter:
         found = preparation_problems(state, guest, member, settings | cleared_settings(settings, {}), view)
-        yield from (Fault(p.rule, p.message, p.remedy) for p in found)
+        yield from (MemberFault(p.rule, p.message, p.remedy) for p in found)
 
 
-def socket_problems(facts: Facts, cpus: int | None) -> Iterator[Fault]:
+def socket_problems(facts: Facts, cpus: int | None) -> Iterator[MemberFault]:
     """Yield that the CPUs a VM gets cannot be sockets of so many cores as it has, or as its clone brings."""
     count, cores = int(cpus or facts.get(CPUS) or 1), int(facts.get(CORES) or 1)
     if count % cores:
         message = f"{count} CPUs cannot be sockets of {cores} cores, which it has from its source"
-        yield Fault("cores", message, "add tuning: {cores_per_socket: N} to the play; N has to divide the CPUs")
+        yield MemberFault("cores", message, "add tuning: {cores_per_socket: N} to the play; N has to divide the CPUs")
 
 
-def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
+def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[MemberFault]:
     source = view.estate.get(member.place.source)
     if source is None:
         return
     if not source.get("config.template") and source.get("runtime.powerState") == "poweredOn" and not state.snapshot:
         words = "its disks would be copied while they change"
-        yield Fault(
+        yield MemberFault(
             "source-on", f"the source {source.name} is powered on, and {words}", "power it off, or clone a snapshot"
         )
     if state.linked and not source.get("config.template") and not state.snapshot:
-        yield Fault("linked", "a linked clone of a VM needs a snapshot", "add 'snapshot: NAME', or leave linked out")
+        yield MemberFault(
+            "linked", "a linked clone of a VM needs a snapshot", "add 'snapshot: NAME', or leave linked out"
+        )
     if state.linked and source.get("config.template") and state.snapshot:
-        yield Fault("linked", "a linked clone of a template takes no snapshot", "leave snapshot out")
+        yield MemberFault("linked", "a linked clone of a template takes no snapshot", "leave snapshot out")
     if state.memory_gb is None and "config.hardware.memoryMB" in source.unreadable:
-        yield Fault(
+        yield MemberFault(
             "source-unreadable", f"the configuration of {source.name} cannot be read", "grant System.Read on it"
         )
 
 
-def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
+def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view: View) -> Iterator[MemberFault]:
     """Yield what keeps a member that is there from being as the play wants it, or from being destroyed."""
     if state.destroyed:
         yield from destroy_problems(view.facts(member.ref), state.detached)
@@ -99,15 +103,17 @@ def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view:
         if wanted is not None and wanted != has:
             text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
             text = f"{text}, wanted is {_differing(wanted, has)}"
-            yield Fault("rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM")
+            yield MemberFault(
+                "rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM"
+            )
     if state.cpus != now.cpus and not any(s.cores_stated() for s in stated(view, member.ref, HasSockets)):
         yield from socket_problems(view.facts(member.ref), state.cpus)
     yield from present_disk_problems(state, now, member, view)
     if now.index != state.index:
         message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
-        yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")
+        yield MemberFault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")
     if state.power_state == "off" and now.power_state == "on":
-        yield Fault("power-off", "it runs, and the play wants it off", "power it off in the vSphere Client first")
+        yield MemberFault("power-off", "it runs, and the play wants it off", "power it off in the vSphere Client first")
 
 
 def _differing(value: object, other: object) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 
 from vsphere_ai.guests import cloud_init, ready
 from vsphere_ai.guests.image import cleared_settings
-from vsphere_ai.guests.netplan import GuestNic, Route, summary
+from vsphere_ai.guests.netplan import GuestNic, NetplanRoute, summary
 from vsphere_ai.guests.reported import what_is_missing
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Mark, Member, mark_of, options_of, settings_of
+from vsphere_ai.model.vm_sets import Member, MemberMark, mark_of, options_of, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
@@ -38,7 +38,7 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
             addresses=own[nic.name].addresses,
             mtu=nic.mtu,
             gateways=own[nic.name].gateways,
-            routes=tuple(Route(to, via) for to, via in own[nic.name].routes),
+            routes=tuple(NetplanRoute(to, via) for to, via in own[nic.name].routes),
             primary=bool(nic.primary) or len(state.nics or ()) == 1,
             nameservers=nic.nameservers or (),
             search=nic.search or (),
@@ -89,7 +89,7 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
     if state.linked:
         linked = "createNewChildDiskBacking" if place.snapshot else "moveAllDiskBackingsAndAllowSharing"
         location["diskMoveType"] = linked
-    mark = Mark(
+    mark = MemberMark(
         set=member.set,
         index=member.index,
         uuid=member.uuid,

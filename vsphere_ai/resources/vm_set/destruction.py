@@ -9,23 +9,25 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.model.text import counted
-from vsphere_ai.model.vm_sets import Fault, Member, disk_files, disks_by_file, mark_of
+from vsphere_ai.model.vm_sets import Member, MemberFault, disk_files, disks_by_file, mark_of
 from vsphere_ai.resources.vm_set.added_disks import is_added
 
 DETACH = "detach it first, or with: vsphere-ai destroy ... --detach-disks"
 
 
-def destroy_problems(facts: Facts, detached: Sequence[str] | None) -> Iterator[Fault]:
+def destroy_problems(facts: Facts, detached: Sequence[str] | None) -> Iterator[MemberFault]:
     """Yield why a VM must not be destroyed; disks that are `detached` first are no obstacle."""
     state = facts.get("runtime.connectionState")
     if state != "connected":
-        yield Fault("not-connected", f"vCenter shows it as {state}; it may run elsewhere", "connect its host first")
+        yield MemberFault(
+            "not-connected", f"vCenter shows it as {state}; it may run elsewhere", "connect its host first"
+        )
     for name, why in foreign_disks(facts).items():
         if name not in (detached or ()):
-            yield Fault("foreign-disk", f"the disk {name} {why}", DETACH)
+            yield MemberFault("foreign-disk", f"the disk {name} {why}", DETACH)
     if detached and facts.get("snapshot"):
         message = f"it has snapshots, which keep {', '.join(detached)}: Destroy_Task would delete that as well"
-        yield Fault("detach-snapshot", message, "delete its snapshots first, or copy the disk")
+        yield MemberFault("detach-snapshot", message, "delete its snapshots first, or copy the disk")
 
 
 def foreign_disks(facts: Facts) -> dict[str, str]:

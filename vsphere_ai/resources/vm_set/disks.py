@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member, members_of
+from vsphere_ai.model.vm_sets import Member, MemberFault, members_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.makes_vms import USAGE
 from vsphere_ai.resources.vm_set.added_disks import (
@@ -91,7 +91,7 @@ def growth(facts: Facts, state: VmSetFields) -> Iterator[tuple[Device, int]]:
 # -- checks
 
 
-def disk_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
+def disk_problems(state: VmSetFields, member: Member, view: View) -> Iterator[MemberFault]:
     """Yield what keeps the disks of new members from being as the play wants them."""
     source = view.estate.get(member.place.source)
     if source is not None and DEVICES in source.properties:
@@ -105,7 +105,7 @@ def disk_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fa
     yield from _space(view, {ref: size for ref, size in _of_new(state, member, view).items() if ref in own})
 
 
-def present_disk_problems(state: VmSetFields, now: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
+def present_disk_problems(state: VmSetFields, now: VmSetFields, member: Member, view: View) -> Iterator[MemberFault]:
     """Yield why the disks of a member that is there cannot be as the play wants them."""
     facts = view.facts(member.ref)
     have = {d.key: d.gb for d in now.disks or ()}
@@ -113,7 +113,9 @@ def present_disk_problems(state: VmSetFields, now: VmSetFields, member: Member, 
         if disk.number is not None or disk.key in have:
             yield from _size_problems(disk, have.get(disk.key), facts.name)
     if any((device.get("backing") or {}).get("parent") for device, _ in growth(facts, state)):
-        yield Fault("linked", "the disks of a linked clone, or of a VM with snapshots, cannot grow", "keep their size")
+        yield MemberFault(
+            "linked", "the disks of a linked clone, or of a VM with snapshots, cannot grow", "keep their size"
+        )
     yield from _controller_problems(missing(facts, state), state, facts, there=frozenset(named_disks(facts)))
     present = [m for m in members_of(view.estate) if m.set == member.set and m.exists and not m.leaving]
     if member.index == min((m.index for m in present), default=None):
@@ -123,26 +125,28 @@ def present_disk_problems(state: VmSetFields, now: VmSetFields, member: Member, 
         yield from _space(view, needed)
 
 
-def _size_problems(disk: SetDisk, have: int | None, name: str, *, linked: bool = False) -> Iterator[Fault]:
+def _size_problems(disk: SetDisk, have: int | None, name: str, *, linked: bool = False) -> Iterator[MemberFault]:
     if have is None:
-        yield Fault("no-disk", f"{name} has no disk {disk.number} whose size could be set", "leave its size out")
+        yield MemberFault("no-disk", f"{name} has no disk {disk.number} whose size could be set", "leave its size out")
     elif disk.gb < have:
         message = f"{disk.words} has {have} GB, and {disk.gb} is less"
-        yield Fault("disk-shrinks", message, "a disk only grows: write more")
+        yield MemberFault("disk-shrinks", message, "a disk only grows: write more")
     elif linked and disk.gb != have:
-        yield Fault("linked", "the disks of a linked clone cannot grow", "leave the size out, or linked")
+        yield MemberFault("linked", "the disks of a linked clone cannot grow", "leave the size out, or linked")
 
 
 def _controller_problems(
     found: Sequence[LaidDisk], state: VmSetFields, facts: Facts, *, there: frozenset[str] = frozenset()
-) -> Iterator[Fault]:
+) -> Iterator[MemberFault]:
     for disk in (d for d in stated(state) if d.name and d.name not in there):
         if disk.name not in {each.disk.name for each in found}:
-            yield Fault("disk-limit", f"{disk.words}: no controller has a unit free, and 4 is the most", "add fewer")
+            yield MemberFault(
+                "disk-limit", f"{disk.words}: no controller has a unit free, and 4 is the most", "add fewer"
+            )
         version = str(facts.get("config.version") or "").removeprefix("vmx-")
         if disk.controller == "nvme" and version.isdigit() and int(version) < NVME_HARDWARE:
             message = f"{disk.words}: {facts.name} has virtual hardware {version}, and NVMe needs {NVME_HARDWARE}"
-            yield Fault("disk-controller", message, "write controller: pvscsi, or upgrade the template")
+            yield MemberFault("disk-controller", message, "write controller: pvscsi, or upgrade the template")
 
 
 # -- space
@@ -200,14 +204,14 @@ def _of_present(facts: Facts, state: VmSetFields, estate: Estate) -> Counter[str
     return needed
 
 
-def _space(view: View, needed: Mapping[str, int]) -> Iterator[Fault]:
+def _space(view: View, needed: Mapping[str, int]) -> Iterator[MemberFault]:
     """Compare what is needed with what is free."""
     for ref, size in needed.items():
         store = view.estate.get(ref)
         free = (store.get("summary") or {}).get("freeSpace") if store else None
         if store is not None and free is not None and size > int(free):
             message = f"VMs of this plan take {size // GB} GB more on {store.name}, which has {int(free) // GB} GB free"
-            yield Fault("no-space", message, "free space there, choose another datastore, or take linked clones")
+            yield MemberFault("no-space", message, "free space there, choose another datastore, or take linked clones")
 
 
 def _named_store(disk: SetDisk, estate: Estate) -> str:

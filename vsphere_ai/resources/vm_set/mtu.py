@@ -9,12 +9,12 @@ from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.host import used_vnic
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member
+from vsphere_ai.model.vm_sets import Member, MemberFault
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.settings import SetNic
 
 
-def mtu_problems(nic: SetNic, network: str, member: Member, view: View) -> Iterator[Fault]:
+def mtu_problems(nic: SetNic, network: str, member: Member, view: View) -> Iterator[MemberFault]:
     """Yield an MTU that the distributed switch of a NIC, or a VMkernel adapter it talks to, does not let through."""
     switch = dvs.switch_of(view.estate, view.estate.get(network)) if ethernet.is_distributed(network) else None
     if nic.mtu is None:
@@ -22,7 +22,7 @@ def mtu_problems(nic: SetNic, network: str, member: Member, view: View) -> Itera
     most = switch.get("config.maxMtu") if switch else None
     if switch is not None and most is not None and nic.mtu > int(most):
         message = f"{nic.name}: an MTU of {nic.mtu} is more than the {most} of its switch {switch.name}"
-        yield Fault("mtu", message, f"write mtu: {most}, or set the MTU of the switch in a play: switches")
+        yield MemberFault("mtu", message, f"write mtu: {most}, or set the MTU of the switch in a play: switches")
         return
     host = view.estate.get(member.place.host)
     if host is None:
@@ -33,7 +33,7 @@ def mtu_problems(nic: SetNic, network: str, member: Member, view: View) -> Itera
             of = f"of the VMkernel adapter of {host.name} {why}"
             message = f"{nic.name}: an MTU of {nic.mtu} is more than the {own} {of}"
             help = f"write mtu: {own}, or set the MTU of the adapter in a play: vmkernel"
-            yield Fault("vmknic-mtu", message, help)
+            yield MemberFault("vmknic-mtu", message, help)
 
 
 def _shared(nic: SetNic, network: str, host: Target, view: View) -> Iterator[tuple[str, Vnic]]:

@@ -14,11 +14,11 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import HasOwnValues
 from vsphere_ai.resources.pvrdma_host import name_adapter
 from vsphere_ai.resources.vmkernel.adapter import (
-    Adapter,
+    VmkernelAdapter,
     is_changed,
     nic_spec,
     observed_adapter,
@@ -57,7 +57,7 @@ class VmkernelAdapters(HasOwnValues, Resource):
         in_profile="VMkernel adapters",
     )
 
-    adapters: Mapping[str, Adapter] | None = setting(
+    adapters: Mapping[str, VmkernelAdapter] | None = setting(
         "Port group, or `SWITCH/NAME` -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
     )
 
@@ -73,7 +73,7 @@ class VmkernelAdapters(HasOwnValues, Resource):
         """Take the address of this host, and services in the order in which they are read."""
         now = view.state(target.ref, self.kind)
         have = now.adapters if now else {}
-        adapters: dict[str, Adapter] = {}
+        adapters: dict[str, VmkernelAdapter] = {}
         for name, adapter in (self.adapters or {}).items():
             label = Spot(name, target, view).label
             label = name if label in adapters else label  # two names of one port group: `problems` says so
@@ -121,7 +121,7 @@ class VmkernelAdapters(HasOwnValues, Resource):
         before = change.before.adapters if change.before else {}
         tags: dict[str, str] = {}
         for name, wanted in (self.adapters or {}).items():
-            spot, now = Spot(name, change.target, view), before.get(name) or Adapter()
+            spot, now = Spot(name, change.target, view), before.get(name) or VmkernelAdapter()
             if spot.vnic is None or is_changed(wanted, now):
                 yield adapter_step(change, spot, wanted)
             yield from service_steps(change, spot, wanted, now)
@@ -149,12 +149,12 @@ class VmkernelAdapters(HasOwnValues, Resource):
         more = {VNICS: tuple(vnics), **({} if option is None else {OPTION_FACT: option})}
         return Projection(self, (facts.having(more),))
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
+    def export(self, target: Target, view: View, form: Form) -> StateExport:
         """A port group with several adapters cannot be stated."""
         found = by_group(target.ref, view.estate) if form == "playbook" else {}
         several = [n for n, vnics in found.items() if len(vnics) > 1]
         left_out = f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
-        return Export(self if self.adapters or form == "shown" else None, left_out)
+        return StateExport(self if self.adapters or form == "shown" else None, left_out)
 
     def shared(self) -> Self:
         """Addresses are those of one host."""

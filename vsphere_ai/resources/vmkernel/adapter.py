@@ -40,7 +40,7 @@ def _address(text: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class Adapter(Settings):
+class VmkernelAdapter(Settings):
     """One VMkernel adapter. What is left out stays as it is."""
 
     address: Address | Mapping[str, Address] | None = setting(
@@ -53,11 +53,11 @@ class Adapter(Settings):
     )
 
 
-def observed_adapter(vnic: Vnic, facts: Facts) -> Adapter:
+def observed_adapter(vnic: Vnic, facts: Facts) -> VmkernelAdapter:
     """Return an adapter as it was read."""
     known, option = carried(facts), facts.get(OPTION_FACT)
     services = None if known is None else known.get(vnic["device"], ())
-    return Adapter.model_construct(
+    return VmkernelAdapter.model_construct(
         address=address_of(vnic),
         mtu=(vnic.get("spec") or {}).get("mtu"),
         pvrdma=None if option is None else option == vnic["device"],
@@ -65,7 +65,7 @@ def observed_adapter(vnic: Vnic, facts: Facts) -> Adapter:
     )
 
 
-def settled_adapter(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
+def settled_adapter(wanted: VmkernelAdapter, now: VmkernelAdapter | None, host: str) -> VmkernelAdapter:
     """Return a wanted adapter with the address of one host."""
     address = wanted.address.get(host) if isinstance(wanted.address, Mapping) else wanted.address
     have = now.services if now else None
@@ -73,18 +73,18 @@ def settled_adapter(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
     return wanted.model_copy(update={"address": address, "services": have if same else wanted.services})
 
 
-def own_address(adapter: Adapter, instead: Mapping[str, object]) -> Adapter:
+def own_address(adapter: VmkernelAdapter, instead: Mapping[str, object]) -> VmkernelAdapter:
     """Return an adapter with a mapping instead of the address of one host; other adapters as they are."""
     fixed = isinstance(adapter.address, str) and adapter.address != DHCP
     return adapter.model_copy(update={"address": instead}) if fixed else adapter
 
 
-def is_changed(wanted: Adapter, now: Adapter) -> bool:
+def is_changed(wanted: VmkernelAdapter, now: VmkernelAdapter) -> bool:
     """Return whether the adapter itself has to change, not only what it carries."""
     return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
 
 
-def nic_spec(spot: Spot, wanted: Adapter) -> dict[str, object]:
+def nic_spec(spot: Spot, wanted: VmkernelAdapter) -> dict[str, object]:
     """Build the HostVirtualNicSpec: of an adapter that is there only what is wanted of it."""
     spec: dict[str, object] = {"_typeName": "HostVirtualNicSpec"}
     if isinstance(wanted.address, str):

@@ -10,7 +10,7 @@ from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
-from vsphere_ai.resources.vmkernel.adapter import Adapter, is_changed, observed_adapter
+from vsphere_ai.resources.vmkernel.adapter import VmkernelAdapter, is_changed, observed_adapter
 
 
 def place_problems(spot: Spot) -> Iterator[Problem]:
@@ -30,7 +30,7 @@ def place_problems(spot: Spot) -> Iterator[Problem]:
         yield Finding.problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}", help_)
 
 
-def management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
+def management_problems(spot: Spot, wanted: VmkernelAdapter) -> Iterator[Problem]:
     """A wrong address or MTU of the adapter that carries management takes the host out of vCenter's reach."""
     if spot.vnic is None or MANAGEMENT not in spot.services:
         return
@@ -44,7 +44,7 @@ def management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
         yield Finding.problem(spot.target, "vmkernel.management", what, help_)
 
 
-def address_problems(spot: Spot, wanted: Adapter, said: Adapter | None) -> Iterator[Problem]:
+def address_problems(spot: Spot, wanted: VmkernelAdapter, said: VmkernelAdapter | None) -> Iterator[Problem]:
     """A host without an address, or with that of another; `said` is what the playbook has for all its hosts."""
     target, address = spot.target, said.address if said else None
     if isinstance(address, Mapping) and target.name not in address:
@@ -61,7 +61,7 @@ def address_problems(spot: Spot, wanted: Adapter, said: Adapter | None) -> Itera
         yield Finding.problem(target, "vmkernel.address-taken", what, help_)
 
 
-def fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
+def fit_problems(spot: Spot, wanted: VmkernelAdapter) -> Iterator[Problem]:
     """The switch has to let such frames through, and the host has to know the kind of traffic."""
     largest = spot.switch.get("config.maxMtu") if spot.switch else None
     if spot.switch is not None and largest is not None and wanted.mtu is not None and wanted.mtu > largest:
@@ -76,7 +76,7 @@ def fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
             yield Finding.problem(spot.target, "vmkernel.service", what, f"it knows {', '.join(known)}")
 
 
-def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, Adapter]) -> Iterator[Problem]:
+def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, VmkernelAdapter]) -> Iterator[Problem]:
     """PVRDMA uses one adapter of a host, which one advanced option names; `pvrdma_host` may state it, too."""
     chosen = [n for n, a in adapters.items() if a.pvrdma]
     if len(chosen) > 1:

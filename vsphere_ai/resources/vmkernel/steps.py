@@ -8,10 +8,10 @@ from vsphere_ai.fabric.vmk import Spot
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.resources._helpers.factories import invoke
-from vsphere_ai.resources.vmkernel.adapter import Adapter, nic_spec
+from vsphere_ai.resources.vmkernel.adapter import VmkernelAdapter, nic_spec
 
 
-def adapter_step(change: Change, spot: Spot, wanted: Adapter) -> Step:
+def adapter_step(change: Change, spot: Spot, wanted: VmkernelAdapter) -> Step:
     """Return the call that makes an adapter, or changes what is wanted of one that is there."""
     new = spot.vnic is None
     what = f"make a VMkernel adapter on {spot.name}" if new else f"change {spot.device} on {spot.name}"
@@ -27,7 +27,7 @@ def adapter_step(change: Change, spot: Spot, wanted: Adapter) -> Step:
     )
 
 
-def service_steps(change: Change, spot: Spot, wanted: Adapter, now: Adapter) -> Iterator[Step]:
+def service_steps(change: Change, spot: Spot, wanted: VmkernelAdapter, now: VmkernelAdapter) -> Iterator[Step]:
     """Yield the calls that select an adapter for a kind of traffic, or no longer."""
     have = set(now.services or ())
     want = have if wanted.services is None else set(wanted.services)

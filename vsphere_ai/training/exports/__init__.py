@@ -16,24 +16,24 @@ from vsphere_ai.training.exports import (
     slurm_check,
 )
 from vsphere_ai.training.exports.finding import LineFinding
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportFormat:
     """A format: how it is written, and the problems of a text of it. `has_rails`: RDMA devices stand in it."""
 
-    write: Callable[[Plan], str]
+    write: Callable[[LaunchPlan], str]
     check: Callable[[str], list[LineFinding]]
     has_rails: bool = False
 
 
-EXPORTS: Mapping[str, Export] = {
-    "hostfile": Export(hostfiles.write, hostfiles.check),
-    "deepspeed": Export(hostfiles.write, hostfiles.check_deepspeed),
-    "accelerate": Export(accelerate_config.write, accelerate_config.check),
-    "tf-config": Export(frameworks.write_tf_config, frameworks.check_tf_config),
-    "nccl-env": Export(nccl_conf.write, nccl_conf.check, has_rails=True),
-    "ansible": Export(ansible.write, ansible_check.check, has_rails=True),
-    "slurm": Export(slurm.write, slurm_check.check),
+EXPORTS: Mapping[str, ExportFormat] = {
+    "hostfile": ExportFormat(hostfiles.write, hostfiles.check),
+    "deepspeed": ExportFormat(hostfiles.write, hostfiles.check_deepspeed),
+    "accelerate": ExportFormat(accelerate_config.write, accelerate_config.check),
+    "tf-config": ExportFormat(frameworks.write_tf_config, frameworks.check_tf_config),
+    "nccl-env": ExportFormat(nccl_conf.write, nccl_conf.check, has_rails=True),
+    "ansible": ExportFormat(ansible.write, ansible_check.check, has_rails=True),
+    "slurm": ExportFormat(slurm.write, slurm_check.check),
 }

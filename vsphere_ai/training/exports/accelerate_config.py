@@ -13,7 +13,7 @@ from vsphere_ai.model.bounded import yaml_documents
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.text import safe
 from vsphere_ai.training.exports.finding import LineFinding, at_line
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import accelerate
 
 RELEASE = "1.15"
@@ -44,7 +44,7 @@ TYPES = frozenset(
 _NUMBERS = ("num_machines", "num_processes", "machine_rank", "main_process_port")
 
 
-def write(plan: Plan) -> str:
+def write(plan: LaunchPlan) -> str:
     """Return the configuration of each machine as a YAML document."""
     plan.even("Accelerate")
     return "".join(f"--- # {safe(node.vm)}\n{accelerate.config(plan, n)}" for n, node in enumerate(plan.nodes))

@@ -7,10 +7,10 @@ import re
 
 from vsphere_ai.model.names.written_names import ansible_name, ansible_text, refusal
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 
 
-def write(plan: Plan) -> str:
+def write(plan: LaunchPlan) -> str:
     """Return the inventory."""
     group = re.sub(r"\W", "_", plan.job.training_job)
     lines = ["all:", "  children:", f"    {group}:", "      hosts:"]
@@ -33,7 +33,7 @@ def write(plan: Plan) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _variables(plan: Plan, number: int, node: Node) -> dict[str, object]:
+def _variables(plan: LaunchPlan, number: int, node: Node) -> dict[str, object]:
     def text(what: str, value: str) -> str:
         return ansible_text(f"{what} of the VM {node.vm}", value)
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vsphere_ai.model.names.written_names import tab_field
 from vsphere_ai.training.exports.finding import LineFinding, at_line
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import tensorflow
 
 
@@ -27,7 +27,7 @@ class _TfConfig(BaseModel):
     task: _Task
 
 
-def write_tf_config(plan: Plan) -> str:
+def write_tf_config(plan: LaunchPlan) -> str:
     """Return a line per task: its node, its name and TF_CONFIG."""
     tasks = tensorflow.tasks_of(plan)
     cluster = tensorflow.cluster_of(plan, tasks)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from vsphere_ai.training.exports.finding import LineFinding, at_line
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers.mpi import host_file
 
 _DEEPSPEED = re.compile(r"(\S+)\s+slots=(\d+)")
@@ -30,7 +30,7 @@ _ONE_VERSION = {"port": "Open MPI 5", "cpu_set": "Open MPI 4", "cpu-set": "Open 
 KEYS = "slots=N, max_slots=N"
 
 
-def write(plan: Plan) -> str:
+def write(plan: LaunchPlan) -> str:
     """Return the host file."""
     return host_file(plan)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.names.written_names import line_comment, nccl_value
 from vsphere_ai.training.exports.finding import LineFinding, at_line, not_looked_at
-from vsphere_ai.training.launch import Plan
+from vsphere_ai.training.launch import LaunchPlan
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _HCA = re.compile(rf"[\^=]?=?{_NAME}(:\d+){{0,3}}(,{_NAME}(:\d+){{0,3}})*")
@@ -45,7 +45,7 @@ MOST_LINE, MOST_NAME = 4095, 1023
 NODES = "# nodes: "
 
 
-def write(plan: Plan) -> str:
+def write(plan: LaunchPlan) -> str:
     """Return the settings with their reasons; a line ``# nodes: ...`` says which nodes a part is for."""
     parts: dict[str, list[str]] = {}
     for number, node in enumerate(plan.nodes):

@@ -32,7 +32,7 @@ _BELOW = {"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"}, "pci": {"pci
 
 
 @dataclass
-class Element:
+class TopologyElement:
     """An element of a topology file: its name, attributes, children, and line.
 
     `dropped` are attributes that NCCL does not keep, since each blank takes the place of one; `twice` those that are
@@ -42,17 +42,17 @@ class Element:
     name: str
     attributes: dict[str, str]
     line: int
-    children: list[Element] = field(default_factory=list)
+    children: list[TopologyElement] = field(default_factory=list)
     dropped: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
     has_apostrophes: bool = False
 
 
-def read(text: str) -> tuple[Element | None, list[LineFinding]]:
+def read(text: str) -> tuple[TopologyElement | None, list[LineFinding]]:
     """Return the root of a file, and what keeps NCCL from reading it; its parser is stricter than XML."""
     if (begun := text.rfind("<!--")) > text.rfind("-->"):
         return None, [at_line(text.count("\n", 0, begun) + 1, "the comment is not closed")]
-    root = Element("", {}, 0)
+    root = TopologyElement("", {}, 0)
     open_, at, line = [root], 0, 1
     for number, match in enumerate(_TAG.finditer(text)):
         if text[at : match.start()].strip(" \r\n"):
@@ -85,7 +85,7 @@ def read(text: str) -> tuple[Element | None, list[LineFinding]]:
     return root.children[0], []
 
 
-def _element(name: str, text: str, line: int) -> Element:
+def _element(name: str, text: str, line: int) -> TopologyElement:
     """Return an element of the attributes in a tag; each blank before one takes one of their places."""
     attributes: dict[str, str] = {}
     dropped, twice, places, has_apostrophes = [], [], 0, False
@@ -99,7 +99,9 @@ def _element(name: str, text: str, line: int) -> Element:
         elif match["name"] in attributes:
             twice.append(match["name"])
         attributes.setdefault(match["name"], match["value"])
-    return Element(name, attributes, line, dropped=tuple(dropped), twice=tuple(twice), has_apostrophes=has_apostrophes)
+    return TopologyElement(
+        name, attributes, line, dropped=tuple(dropped), twice=tuple(twice), has_apostrophes=has_apostrophes
+    )
 
 
 def check(text: str) -> list[LineFinding]:
@@ -130,7 +132,7 @@ def places(text: str) -> dict[str, tuple[int, tuple[str, ...]]]:
     return dict(_places(root, ())) if root is not None else {}
 
 
-def _places(each: Element, above: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
+def _places(each: TopologyElement, above: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, tuple[str, ...]]]]:
     name = each.attributes.get("busid", "")
     if each.name == "pci" and not _is_switch(each):
         yield name, (each.line, above)
@@ -144,7 +146,7 @@ def _shown(place: tuple[str, ...]) -> str:
     return f"on NUMA node {numa}{' below ' if switches else ''}{', '.join(switches)}"
 
 
-def _faults(root: Element) -> Iterator[LineFinding]:
+def _faults(root: TopologyElement) -> Iterator[LineFinding]:
     if not root.attributes.get("version", "").startswith("1"):
         yield at_line(root.line, 'NCCL reads version="1" only')
     yield from _counted(root)
@@ -167,14 +169,14 @@ def _faults(root: Element) -> Iterator[LineFinding]:
             yield from _cpu(parent) if parent.name == "cpu" else _pci(parent)
 
 
-def _counted(root: Element) -> Iterator[LineFinding]:
+def _counted(root: TopologyElement) -> Iterator[LineFinding]:
     counted = [each for each in _every(root) if each.name in KNOWN]
     if len(counted) > MOST_COUNTED:
         text = f"this is the 256th element of {len(counted)}: NCCL's XML parser is limited to 256 nodes"
         yield at_line(counted[MOST_COUNTED].line, text)
 
 
-def _limits(each: Element) -> Iterator[LineFinding]:
+def _limits(each: TopologyElement) -> Iterator[LineFinding]:
     for name in each.twice:
         yield at_line(each.line, f"{name} of <{each.name}> is there twice", "warn")
     if each.has_apostrophes:
@@ -193,7 +195,7 @@ def _limits(each: Element) -> Iterator[LineFinding]:
             yield at_line(each.line, f"the value of {name} is longer than {LONGEST} characters")
 
 
-def _cpu(each: Element) -> Iterator[LineFinding]:
+def _cpu(each: TopologyElement) -> Iterator[LineFinding]:
     if not re.fullmatch(r"-1|\d+", each.attributes["numaid"]):
         yield at_line(each.line, f"'{each.attributes['numaid']}' is no number of a NUMA node")
     mask = each.attributes.get("affinity")
@@ -201,7 +203,7 @@ def _cpu(each: Element) -> Iterator[LineFinding]:
         yield at_line(each.line, f"'{mask}' is no mask of CPUs such as 00000000,0000ffff")
 
 
-def _pci(each: Element) -> Iterator[LineFinding]:
+def _pci(each: TopologyElement) -> Iterator[LineFinding]:
     bus, kind = each.attributes["busid"], each.attributes.get("class")
     if not _BUS_ID.fullmatch(bus):
         yield at_line(each.line, f"'{bus}' is no PCI address in lower case such as 0000:03:00.0")
@@ -211,12 +213,12 @@ def _pci(each: Element) -> Iterator[LineFinding]:
         yield at_line(each.line, f"'{kind}' is no class such as 0x030200")
 
 
-def _every(root: Element) -> Iterator[Element]:
+def _every(root: TopologyElement) -> Iterator[TopologyElement]:
     """Yield the elements that NCCL reads: what is in one that it does not know, it passes over."""
     yield root
     for child in root.children if root.name in KNOWN else ():
         yield from _every(child)
 
 
-def _is_switch(each: Element) -> bool:
+def _is_switch(each: TopologyElement) -> bool:
     return each.attributes.get("class", "").startswith(f"0x{SWITCH:04x}") or bool(each.children)

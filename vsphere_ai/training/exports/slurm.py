@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from vsphere_ai.model.names.written_names import host_address, slurm_name, slurm_switch_names
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.exports.slurm_check import FILE
-from vsphere_ai.training.launch import Plan
-from vsphere_ai.training.machine import Machine
+from vsphere_ai.training.launch import LaunchPlan
+from vsphere_ai.training.machine import NodeMachine
 
 SPINE = "spine"
 """The switch above the leaves, of which nothing else is known."""
 
 
-def write(plan: Plan) -> str:
+def write(plan: LaunchPlan) -> str:
     """Return the files, each below its name."""
     files = {
         "slurm.conf": _slurm(plan),
@@ -32,7 +32,7 @@ def write(plan: Plan) -> str:
     return "\n".join(f"{FILE}{name}\n" + "".join(f"{x}\n" for x in lines) for name, lines in texts.items() if lines)
 
 
-def _slurm(plan: Plan) -> Iterator[str]:
+def _slurm(plan: LaunchPlan) -> Iterator[str]:
     yield "GresTypes=gpu"
     yield "SelectType=select/cons_tres"
     yield "ProctrackType=proctrack/cgroup"
@@ -54,7 +54,7 @@ def _slurm(plan: Plan) -> Iterator[str]:
     yield f"PartitionName={name} Nodes={names} Default=YES MaxTime=INFINITE"
 
 
-def _gres(plan: Plan) -> Iterator[str]:
+def _gres(plan: LaunchPlan) -> Iterator[str]:
     """Yield the device files of GPUs: AutoDetect knows neither vGPUs' MIG instances nor NVLink."""
     for node in plan.nodes:
         kind, count = _gpus(plan, node)
@@ -67,25 +67,25 @@ def _name(node: Node) -> str:
     return slurm_name("name of the VM", node.vm)
 
 
-def _gpus(plan: Plan, node: Node) -> tuple[str, int]:
+def _gpus(plan: LaunchPlan, node: Node) -> tuple[str, int]:
     """Return the type and number of a node's GPUs: those that its guest shows, else those that vCenter does."""
     machine = plan.machines.get(node.vm)
     return (machine.gpu_type, len(machine.gpus)) if machine and machine.gpus else ("", len(node.gpus))
 
 
-def _machine(machine: Machine | None) -> str:
+def _machine(machine: NodeMachine | None) -> str:
     if machine is None:
         return ""
     shape = f"Sockets={machine.sockets} CoresPerSocket={machine.cores} ThreadsPerCore={machine.threads}"
     return f" CPUs={machine.cpus} {shape} RealMemory={machine.memory}"
 
 
-def _leaves(plan: Plan) -> list[str]:
+def _leaves(plan: LaunchPlan) -> list[str]:
     """Return the leaf switch of each node's first rail; empty where it is not known."""
     return [next((r.switch_port for r in node.rails if r.switch_port), "") for node in plan.nodes]
 
 
-def _topology(plan: Plan) -> Iterator[str]:
+def _topology(plan: LaunchPlan) -> Iterator[str]:
     """Yield the switches, where the leaf of every node is known: a node in no switch could not be used with others."""
     leaves = _leaves(plan)
     if not all(leaves):

@@ -62,7 +62,7 @@ _NUMBERS = ("Boards", "Sockets", "SocketsPerBoard", "CoresPerSocket", "ThreadsPe
 
 
 @dataclass
-class _Files:
+class _SlurmFiles:
     """What the files define and refer to; names by the line on which they stand."""
 
     nodes: dict[str, tuple[int, str]] = field(default_factory=dict)  # node -> line and its Gres
@@ -107,7 +107,7 @@ def _numbers(inner: str) -> Iterator[str]:
 
 def check(text: str) -> list[LineFinding]:
     """Return the findings of one file or several: form of lines, names, devices, numbers."""
-    files, findings = _Files(), []
+    files, findings = _SlurmFiles(), []
     for number, file, line in _lines(text):
         pairs = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
         if re.match(r"include\s+\S", line, re.IGNORECASE):
@@ -160,7 +160,9 @@ def _file_of(text: str) -> str:
     return "gres.conf" if is_gres and not has_more else "slurm.conf"
 
 
-def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
+def _slurm(
+    files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]
+) -> Iterator[LineFinding]:
     files.is_slurm_conf = True
     if "nodename" in pairs:
         if pairs["nodename"].upper() == "DEFAULT":
@@ -181,7 +183,7 @@ def _slurm(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[
         yield from _unknown(files, number, shown, _SINGLE)
 
 
-def _gres(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
+def _gres(files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _GRES)
     if pairs.get("autodetect", "off").lower() != "off":
         files.is_detected = True
@@ -204,7 +206,9 @@ def _gres(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[s
         files.gres_lines.append((number, own, pairs.get("type", ""), len(devices)))
 
 
-def _topology(files: _Files, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
+def _topology(
+    files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]
+) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _SWITCH)
     if "nodes" in pairs and "switches" in pairs:
         yield at_line(number, "a switch has Nodes or Switches, and not both")
@@ -219,14 +223,14 @@ def _topology(files: _Files, number: int, pairs: Mapping[str, str], shown: Mappi
 _READERS = {"slurm.conf": _slurm, "gres.conf": _gres, "topology.conf": _topology}
 
 
-def _unknown(files: _Files, number: int, shown: Mapping[str, str], known: frozenset[str]) -> Iterator[LineFinding]:
+def _unknown(files: _SlurmFiles, number: int, shown: Mapping[str, str], known: frozenset[str]) -> Iterator[LineFinding]:
     for name in shown:
         if name.lower() not in known:
             files.unknown.setdefault(name, number)
     yield from ()
 
 
-def _references(files: _Files) -> Iterator[LineFinding]:
+def _references(files: _SlurmFiles) -> Iterator[LineFinding]:
     for number, what, name in files.named:
         if what == "node" and not files.is_slurm_conf:
             continue  # the nodes are in a file that is not here

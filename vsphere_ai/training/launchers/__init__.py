@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import Mode, TrainingJob
-from vsphere_ai.training.launch import Launch, Plan
+from vsphere_ai.training.launch import Launch, LaunchPlan
 from vsphere_ai.training.launchers import (
     accelerate,
     deepspeed,
@@ -20,7 +20,7 @@ from vsphere_ai.training.launchers import (
 )
 
 MOST_NAMED = 6
-LAUNCHERS: Mapping[Mode, Callable[[Plan], Launch]] = {
+LAUNCHERS: Mapping[Mode, Callable[[LaunchPlan], Launch]] = {
     "torchrun": torchrun.launch,
     "env": per_process.launch,
     "mpi": mpi.launch,
@@ -34,7 +34,7 @@ LAUNCHERS: Mapping[Mode, Callable[[Plan], Launch]] = {
 
 def launch(job: TrainingJob, mode: Mode, nodes: Sequence[Node], run: str) -> Launch:
     """Return what a job runs on each of its nodes in a mode; `Refused` where it cannot run as it is written."""
-    plan = Plan(job, tuple(nodes), run)
+    plan = LaunchPlan(job, tuple(nodes), run)
     made = LAUNCHERS[mode](plan)
     more = (replace(own, files=(*own.files, *plan.topology_files(n))) for n, own in enumerate(made.nodes))
     notes = (*made.notes, *_without_nic(job, nodes))
@@ -55,7 +55,7 @@ def _without_nic(job: TrainingJob, nodes: Sequence[Node]) -> Iterator[str]:
         yield f"no NIC for training traffic on {named}: all ranks wait for the TCP of the control network there"
 
 
-def _listens(plan: Plan, mode: Mode) -> tuple[tuple[int, int], ...]:
+def _listens(plan: LaunchPlan, mode: Mode) -> tuple[tuple[int, int], ...]:
     """Return where rank 0 listens; torchrun alone on one node chooses a free port by itself."""
     job = plan.job
     if mode == "torchrun" or (mode == "lightning" and job.lightning.via == "torchrun"):

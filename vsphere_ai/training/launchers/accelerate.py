@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 
-from vsphere_ai.training.launch import Launch, NodeFile, NodeLaunch, Plan, Process
+from vsphere_ai.training.launch import Launch, LaunchPlan, LaunchProcess, NodeFile, NodeLaunch
 from vsphere_ai.training.on_node import rank_file
 
 CONFIG_FILE = "accelerate.yaml"
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return `accelerate launch` on each node."""
     plan.even("Accelerate")
     nodes = []
     for number, node in enumerate(plan.nodes):
         what, unfinished = plan.what(plan.per_node_values(number))
         start = (plan.program("accelerate"), "launch", "--config_file", f"{plan.run_dir}/{CONFIG_FILE}")
-        process = Process(
+        process = LaunchProcess(
             f"node-{number}",
             (*start, *_program(plan, what, unfinished)),
             {**plan.env(number), **plan.threads(number)},
@@ -29,7 +29,7 @@ def launch(plan: Plan) -> Launch:
     return Launch(plan.job, "accelerate", plan.run, tuple(nodes))
 
 
-def config(plan: Plan, number: int) -> str:
+def config(plan: LaunchPlan, number: int) -> str:
     """Return the configuration of a machine as YAML. Source: Accelerate, commands/config/config_args.py."""
     options = plan.job.accelerate
     several = plan.world_size > 1 or options.distributed_type != "MULTI_GPU"
@@ -48,7 +48,7 @@ def config(plan: Plan, number: int) -> str:
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in values.items())
 
 
-def _program(plan: Plan, what: tuple[str, ...], unfinished: bool) -> tuple[str, ...]:
+def _program(plan: LaunchPlan, what: tuple[str, ...], unfinished: bool) -> tuple[str, ...]:
     if unfinished or plan.job.command is not None:
         return ("--no_python", *(plan.by_rank_file(what) if unfinished else what))
     return ("--module", *what) if plan.job.module is not None else what

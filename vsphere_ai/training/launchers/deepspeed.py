@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from vsphere_ai.training.launch import Launch, NodeFile, NodeLaunch, Plan, Process, refuse
+from vsphere_ai.training.launch import Launch, LaunchPlan, LaunchProcess, NodeFile, NodeLaunch, refuse
 from vsphere_ai.training.launchers.mpi import HOST_FILE, host_file, on_head, require_mesh, shared_variables
 from vsphere_ai.training.on_node import rank_file
 from vsphere_ai.training.placeholders import PER_RANK, names_in
@@ -18,25 +18,27 @@ from vsphere_ai.training.placeholders import PER_RANK, names_in
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return DeepSpeed's launcher on each node, or on the first one."""
     require_mesh(plan, "DeepSpeed")
     return _everywhere(plan) if plan.job.deepspeed.via == "no_ssh" else _from_head(plan)
 
 
-def _everywhere(plan: Plan) -> Launch:
+def _everywhere(plan: LaunchPlan) -> Launch:
     nodes = []
     for number, node in enumerate(plan.nodes):
         what, unfinished = plan.what(plan.per_node_values(number))
         argv = (*_start(plan), "--no_ssh", "--node_rank", str(number), *_program(plan, what, unfinished))
         files = [NodeFile(HOST_FILE, host_file(plan))]
         files += [NodeFile("rank.py", rank_file(), executable=True)] if unfinished else []
-        process = Process(f"node-{number}", argv, {**plan.env(number), **plan.threads(number)}, plan.ranks[number])
+        process = LaunchProcess(
+            f"node-{number}", argv, {**plan.env(number), **plan.threads(number)}, plan.ranks[number]
+        )
         nodes.append(NodeLaunch(node, (process,), tuple(files), plan.nccl(number)))
     return Launch(plan.job, "deepspeed", plan.run, tuple(nodes), _notes(plan))
 
 
-def _from_head(plan: Plan) -> Launch:
+def _from_head(plan: LaunchPlan) -> Launch:
     job, via = plan.job, plan.job.deepspeed.via
     if job.mpi.ssh_mesh:
         raise refuse("deepspeed-ssh", f"DeepSpeed's {via} launcher takes no key of one run only", "write via: no_ssh")
@@ -52,7 +54,7 @@ def _from_head(plan: Plan) -> Launch:
     return replace(on_head(plan, argv, shared), mode="deepspeed", notes=_notes(plan))
 
 
-def _start(plan: Plan) -> tuple[str, ...]:
+def _start(plan: LaunchPlan) -> tuple[str, ...]:
     return (
         *(plan.program("deepspeed"), "--hostfile", f"{plan.run_dir}/{HOST_FILE}"),
         *("--master_addr", plan.head.address, "--master_port", str(plan.job.port)),
@@ -60,7 +62,7 @@ def _start(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _program(plan: Plan, what: tuple[str, ...], by_rank: bool) -> tuple[str, ...]:
+def _program(plan: LaunchPlan, what: tuple[str, ...], by_rank: bool) -> tuple[str, ...]:
     if by_rank or plan.job.command is not None:
         # DeepSpeed puts --local_rank right behind the first word, which here is a program's name
         quiet = () if "--no_local_rank" in plan.job.deepspeed.arguments else ("--no_local_rank",)
@@ -68,7 +70,7 @@ def _program(plan: Plan, what: tuple[str, ...], by_rank: bool) -> tuple[str, ...
     return ("--module", *what) if plan.job.module is not None else what
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     job = plan.job
     without = "--no_local_rank" in job.deepspeed.arguments or job.command is not None
     if without or job.deepspeed.via != "no_ssh" or set(names_in(job.what)) & set(PER_RANK):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vsphere_ai.training.launch import Launch, Plan, refuse
+from vsphere_ai.training.launch import Launch, LaunchPlan, refuse
 from vsphere_ai.training.launchers.mpi import on_head, require_mesh, shared_variables, ssh_options
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return the command on the first node that starts all processes."""
     require_mesh(plan, "Horovod")
     plan.even("Horovod")
@@ -20,7 +20,7 @@ def launch(plan: Plan) -> Launch:
     return replace(on_head(plan, argv, shared), mode="horovod")
 
 
-def _horovodrun(plan: Plan, hosts: str, _: tuple[str, ...]) -> tuple[str, ...]:
+def _horovodrun(plan: LaunchPlan, hosts: str, _: tuple[str, ...]) -> tuple[str, ...]:
     if plan.job.mpi.ssh_mesh and len(plan.nodes) > 1:
         help = "write 'mpi: {via: mpirun, ssh_mesh: true}', or let the nodes log in to each other"
         raise refuse("horovodrun-ssh", "horovodrun cannot be given a file of known hosts for this run only", help)
@@ -29,7 +29,7 @@ def _horovodrun(plan: Plan, hosts: str, _: tuple[str, ...]) -> tuple[str, ...]:
     return (plan.program("horovodrun"), "-np", str(plan.world_size), "-H", hosts, *network)
 
 
-def _mpirun(plan: Plan, hosts: str, variables: tuple[str, ...]) -> tuple[str, ...]:
+def _mpirun(plan: LaunchPlan, hosts: str, variables: tuple[str, ...]) -> tuple[str, ...]:
     networks = plan.networks()
     own = ("--mca", "btl_tcp_if_include", networks, "--mca", "oob_tcp_if_include", networks)
     return (

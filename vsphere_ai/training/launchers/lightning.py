@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vsphere_ai.training.launch import Launch, Plan, refuse
+from vsphere_ai.training.launch import Launch, LaunchPlan, refuse
 from vsphere_ai.training.launchers import per_process, torchrun
 
 NUMBERS = ("num_nodes", "devices")
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return the launch of torchrun or of mode `env`; `Refused` where an argument says other numbers."""
     wanted = {"num_nodes": len(plan.nodes), "devices": plan.even("Lightning")}
     for name, given in stated(plan.job.what).items():

@@ -14,10 +14,10 @@ from vsphere_ai.training.launch import (
     RUN_VARIABLE,
     VARIABLES_FILE,
     Launch,
+    LaunchPlan,
+    LaunchProcess,
     NodeFile,
     NodeLaunch,
-    Plan,
-    Process,
     refuse,
 )
 from vsphere_ai.training.on_node import rank_file
@@ -26,7 +26,7 @@ HOST_FILE = "hostfile"
 KEY_FILE, KNOWN_HOSTS_FILE, CONFIG_FILE = "mesh_key", "mesh_known_hosts", "mesh_config"
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return mpirun on the first node; each process gets its variables from `rank.py`."""
     size = plan.even("mpirun")
     shared = shared_variables(plan)
@@ -44,7 +44,7 @@ def launch(plan: Plan) -> Launch:
     return on_head(plan, argv, shared)
 
 
-def on_head(plan: Plan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Launch:
+def on_head(plan: LaunchPlan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Launch:
     """Return a launch whose only command runs on the first node and starts the processes of all."""
     ranks = tuple(rank for own in plan.ranks for rank in own)
     nodes = []
@@ -54,7 +54,7 @@ def on_head(plan: Plan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Lau
         files = [NodeFile("rank.py", rank_file(), executable=True)]
         files += [NodeFile(VARIABLES_FILE, json.dumps(every, indent=2) + "\n")]
         files += [NodeFile(HOST_FILE, host_file(plan))] if number == 0 else []
-        processes = (Process("launcher", argv, shared, ranks),) if number == 0 else ()
+        processes = (LaunchProcess("launcher", argv, shared, ranks),) if number == 0 else ()
         nodes.append(NodeLaunch(node, processes, tuple(files), plan.nccl(number)))
     mesh = len(plan.nodes) > 1
     notes: tuple[str, ...] = ()
@@ -63,20 +63,20 @@ def on_head(plan: Plan, argv: tuple[str, ...], shared: Mapping[str, str]) -> Lau
     return Launch(plan.job, "mpi", plan.run, tuple(nodes), notes, needs_mesh=mesh and plan.job.mpi.ssh_mesh)
 
 
-def shared_variables(plan: Plan) -> dict[str, str]:
+def shared_variables(plan: LaunchPlan) -> dict[str, str]:
     """Return the variables that are the same on all nodes, with those by which the processes find rank 0."""
     first, *others = (plan.env(number) for number in range(len(plan.nodes)))
     same = {name: value for name, value in first.items() if all(o.get(name) == value for o in others)}
     return {**same, "MASTER_ADDR": plan.head.address, "MASTER_PORT": str(plan.job.port)}
 
 
-def host_file(plan: Plan) -> str:
+def host_file(plan: LaunchPlan) -> str:
     """Return Open MPI's host file: a line per node, ``ADDRESS slots=N``, in the order of the ranks."""
     pairs = zip(plan.nodes, plan.processes, strict=True)
     return "".join(f"{host_address(f'address of the VM {n.vm}', n.address)} slots={slots}\n" for n, slots in pairs)
 
 
-def control_network(plan: Plan) -> tuple[str, ...]:
+def control_network(plan: LaunchPlan) -> tuple[str, ...]:
     """Return the options that keep Open MPI's own traffic on the control network, and off the RDMA NICs."""
     networks = plan.networks()
     if len(plan.nodes) == 1:
@@ -88,14 +88,14 @@ def control_network(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def ssh_options(plan: Plan) -> tuple[str, ...]:
+def ssh_options(plan: LaunchPlan) -> tuple[str, ...]:
     """Return how mpirun logs in with the key of this run; nothing without one."""
     if not plan.job.mpi.ssh_mesh or len(plan.nodes) == 1:
         return ()
     return ("--mca", "plm_rsh_agent", f"ssh -F {plan.run_dir}/{CONFIG_FILE}")
 
 
-def require_mesh(plan: Plan, launcher: str) -> None:
+def require_mesh(plan: LaunchPlan, launcher: str) -> None:
     """Refuse a launcher that logs in to other nodes where the job names an address that a host file cannot hold."""
     if any(":" in node.address for node in plan.nodes):
         raise refuse("ipv6", f"{launcher} takes no IPv6 address in a list of hosts", "use names of hosts")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vsphere_ai.training.launch import Launch, NodeLaunch, Plan, Process
+from vsphere_ai.training.launch import Launch, LaunchPlan, LaunchProcess, NodeLaunch
 from vsphere_ai.training.placeholders import values_of
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return a process for each rank."""
     nodes = []
     for number, node in enumerate(plan.nodes):
@@ -15,6 +15,6 @@ def launch(plan: Plan) -> Launch:
         for rank in plan.ranks[number]:
             what, _ = plan.what({**plan.per_job_values(), **values_of(rank)})
             own = rank.environment(plan.head.address, plan.job.port)
-            processes.append(Process(f"rank-{rank.rank}", plan.argv(what), {**shared, **own}, (rank,)))
+            processes.append(LaunchProcess(f"rank-{rank.rank}", plan.argv(what), {**shared, **own}, (rank,)))
         nodes.append(NodeLaunch(node, tuple(processes), nccl=plan.nccl(number)))
     return Launch(plan.job, "env", plan.run, tuple(nodes))

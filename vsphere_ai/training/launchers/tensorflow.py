@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.training.launch import Launch, NodeLaunch, Plan, Process, refuse
+from vsphere_ai.training.launch import Launch, LaunchPlan, LaunchProcess, NodeLaunch, refuse
 from vsphere_ai.training.ranks import ranks_of
 
 PARAMETER_SERVER, WORKER, CHIEF = "ps", "worker", "chief"
 
 
 @dataclass(frozen=True)
-class Task:
+class ClusterTask:
     """A task of the cluster: its type, its number among those, its node and its port there."""
 
     type: str
@@ -31,7 +31,7 @@ class Task:
         return f"{self.type}-{self.index}"
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return a process for each task; parameter servers are started first."""
     tasks = tasks_of(plan)
     cluster = cluster_of(plan, tasks)
@@ -43,7 +43,7 @@ def launch(plan: Plan) -> Launch:
     return Launch(plan.job, "tensorflow", plan.run, tuple(nodes), listens=listens)
 
 
-def tasks_of(plan: Plan) -> tuple[Task, ...]:
+def tasks_of(plan: LaunchPlan) -> tuple[ClusterTask, ...]:
     """Return the tasks: workers on the first nodes, one each, and parameter servers on the nodes from the last on."""
     options, count = plan.job.tensorflow, len(plan.nodes)
     workers = count if options.workers is None else options.workers
@@ -57,32 +57,32 @@ def tasks_of(plan: Plan) -> tuple[Task, ...]:
     for kind, index, node in places:
         if options.chief and kind == WORKER:
             kind, index = (CHIEF, 0) if index == 0 else (WORKER, index - 1)
-        found.append(Task(kind, index, node, options.port + used[node]))
+        found.append(ClusterTask(kind, index, node, options.port + used[node]))
         used[node] += 1
     return tuple(found)
 
 
-def cluster_of(plan: Plan, tasks: tuple[Task, ...]) -> dict[str, list[str]]:
+def cluster_of(plan: LaunchPlan, tasks: tuple[ClusterTask, ...]) -> dict[str, list[str]]:
     """Return the cluster: the addresses of the tasks of each type, in their order."""
     kinds = (kind for kind in (CHIEF, WORKER, PARAMETER_SERVER) if any(t.type == kind for t in tasks))
     return {kind: [_address(plan, task) for task in tasks if task.type == kind] for kind in kinds}
 
 
-def tf_config(cluster: Mapping[str, list[str]], task: Task) -> str:
+def tf_config(cluster: Mapping[str, list[str]], task: ClusterTask) -> str:
     """Return TF_CONFIG of a task."""
     return json.dumps({"cluster": cluster, "task": {"type": task.type, "index": task.index}})
 
 
-def _process(plan: Plan, task: Task, cluster: Mapping[str, list[str]]) -> Process:
+def _process(plan: LaunchPlan, task: ClusterTask, cluster: Mapping[str, list[str]]) -> LaunchProcess:
     is_server = task.type == PARAMETER_SERVER
     values = {**plan.per_job_values(), "node_rank": task.node, "local_size": 1, "local_rank": 0, "rank": task.index}
     what, _ = plan.what(values)
     # a parameter server takes no GPU from the worker beside it
     own = {"TF_CONFIG": tf_config(cluster, task), **({"CUDA_VISIBLE_DEVICES": ""} if is_server else {})}
     ranks = () if is_server else (ranks_of([1] * len(plan.nodes))[task.node],)
-    return Process(task.name, plan.argv(what), {**plan.env(task.node), **own}, ranks, order=0 if is_server else 1)
+    return LaunchProcess(task.name, plan.argv(what), {**plan.env(task.node), **own}, ranks, order=0 if is_server else 1)
 
 
-def _address(plan: Plan, task: Task) -> str:
+def _address(plan: LaunchPlan, task: ClusterTask) -> str:
     address = plan.nodes[task.node].address
     return f"[{address}]:{task.port}" if ":" in address else f"{address}:{task.port}"

@@ -7,11 +7,11 @@ found by comparing names of hosts, it may be none.
 
 from __future__ import annotations
 
-from vsphere_ai.training.launch import Launch, NodeFile, NodeLaunch, Plan, Process, refuse
+from vsphere_ai.training.launch import Launch, LaunchPlan, LaunchProcess, NodeFile, NodeLaunch, refuse
 from vsphere_ai.training.on_node import rank_file
 
 
-def launch(plan: Plan) -> Launch:
+def launch(plan: LaunchPlan) -> Launch:
     """Return an agent for each node."""
     options = plan.job.torchrun
     if options.legacy and (options.elastic or options.max_restarts):
@@ -24,7 +24,9 @@ def launch(plan: Plan) -> Launch:
         what, unfinished = plan.what(values)
         agent = _legacy(plan, number) if options.legacy else (plan.program("torchrun"), *_where(plan, number))
         argv = (*agent, *_program(plan, what, unfinished, legacy=options.legacy))
-        process = Process(f"node-{number}", argv, {**plan.env(number), **plan.threads(number)}, plan.ranks[number])
+        process = LaunchProcess(
+            f"node-{number}", argv, {**plan.env(number), **plan.threads(number)}, plan.ranks[number]
+        )
         files = (NodeFile("rank.py", rank_file(), executable=True),) if unfinished else ()
         nodes.append(NodeLaunch(node, (process,), files, plan.nccl(number)))
     if options.elastic:
@@ -33,7 +35,7 @@ def launch(plan: Plan) -> Launch:
     return Launch(plan.job, "torchrun", plan.run, tuple(nodes), tuple(notes), fewest=fewest)
 
 
-def _where(plan: Plan, number: int) -> tuple[str, ...]:
+def _where(plan: LaunchPlan, number: int) -> tuple[str, ...]:
     """Return the options that say how the agents find each other."""
     options, head, node = plan.job.torchrun, plan.head, plan.nodes[number]
     per_node = f"--nproc-per-node={plan.processes[number]}"
@@ -63,7 +65,7 @@ def _where(plan: Plan, number: int) -> tuple[str, ...]:
     )
 
 
-def _legacy(plan: Plan, number: int) -> tuple[str, ...]:
+def _legacy(plan: LaunchPlan, number: int) -> tuple[str, ...]:
     return (
         plan.job.python,
         "-m",
@@ -77,7 +79,7 @@ def _legacy(plan: Plan, number: int) -> tuple[str, ...]:
     )
 
 
-def _program(plan: Plan, what: tuple[str, ...], unfinished: bool, *, legacy: bool) -> tuple[str, ...]:
+def _program(plan: LaunchPlan, what: tuple[str, ...], unfinished: bool, *, legacy: bool) -> tuple[str, ...]:
     if unfinished:
         return ("--no_python" if legacy else "--no-python", *plan.by_rank_file(what))
     if plan.job.command is not None:
@@ -85,7 +87,7 @@ def _program(plan: Plan, what: tuple[str, ...], unfinished: bool, *, legacy: boo
     return ("-m", *what) if plan.job.module is not None else what
 
 
-def _require_range(plan: Plan, elastic: str) -> None:
+def _require_range(plan: LaunchPlan, elastic: str) -> None:
     least, most = map(int, elastic.split(":"))
     if not least <= len(plan.nodes) <= most:
         raise refuse("elastic", f"the job has {len(plan.nodes)} nodes, and elastic is {elastic}", "change one of them")

@@ -55,7 +55,7 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class Program:
+class BurnProgram:
     """The program: layers of a fixed size, their weights and one batch, all from the seed."""
 
     def __init__(self, torch: ModuleType, asked: argparse.Namespace, device: str) -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     signal.alarm(int(asked.seconds) + LATE)  # a GPU that hangs does not keep this process
     about = configuration(torch, asked, gpu)
     say({"configuration": about})
-    program = Program(torch, asked, device)
+    program = BurnProgram(torch, asked, device)
     program.cycle()  # what is compiled and chosen at first use is not measured
     began = reported = time.monotonic()
     expected: List[float] = []  # noqa: UP006

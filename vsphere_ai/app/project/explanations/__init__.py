@@ -9,7 +9,7 @@ from functools import cache
 
 from vsphere_ai.app.project.explanations import admission, boards, checks, keys, pages, rules, xids
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.records.explained import GROUPS, Explained, Listed
+from vsphere_ai.model.records.explained import GROUPS, Listed, NameExplained
 
 _XID = re.compile(r"xid[\s:_-]*(\d+)", re.IGNORECASE)
 _STEPS = re.compile(r"\[\]|\.\*")
@@ -19,8 +19,8 @@ HIDDEN = ("MIG profile", "vGPU type")
 
 
 @cache
-def _known() -> Mapping[str, tuple[Explained, ...]]:
-    found: dict[str, list[Explained]] = {}
+def _known() -> Mapping[str, tuple[NameExplained, ...]]:
+    found: dict[str, list[NameExplained]] = {}
     data = (*keys.explained(), *rules.explained(), *admission.explained(), *boards.explained(), *xids.explained())
     own = {(each.name, each.group) for each in data}
     tables = (each for each in pages.explained() if (each.name, each.group) not in own)
@@ -29,7 +29,7 @@ def _known() -> Mapping[str, tuple[Explained, ...]]:
     return {name: tuple(several) for name, several in found.items()}
 
 
-def explain(name: str, more: Iterable[str] = (), also: Sequence[Explained] = ()) -> tuple[Explained, ...]:
+def explain(name: str, more: Iterable[str] = (), also: Sequence[NameExplained] = ()) -> tuple[NameExplained, ...]:
     """Return what is known of a name: of itself, else of the keys and rules that end with it.
 
     `more` are names that are explained elsewhere, and `also` what something else knows of this name. `UsageError` with

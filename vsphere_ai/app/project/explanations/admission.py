@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.base import Occasion, Requirement
 from vsphere_ai.admission.oracles import DIFFERENCES, ORACLES
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 
 OCCASIONS: Mapping[Occasion, str] = {
     "clone": "when it is cloned there",
@@ -26,17 +26,20 @@ def occasions_of(each: Requirement) -> str:
     return ", ".join(words for occasion, words in OCCASIONS.items() if occasion in each.occasions)
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield every requirement, and the rules about vCenter's own answers beside them."""
     for each in every_requirement():
         reads = tuple((managed, ", ".join(paths)) for managed, paths in each.reads.items())
         about = (("asked", occasions_of(each)), ("faults of vCenter", ", ".join(each.faults)))
-        parts = (Part("", tuple(p for p in about if p[1])), Part("Reads", reads))
+        parts = (ExplanationPart("", tuple(p for p in about if p[1])), ExplanationPart("Reads", reads))
         text = (" ".join(each.doc.split()),)
         shown = tuple(p for p in parts if p.pairs)
-        yield Explained(each.id, "rule", each.title, text, shown, each.source, "docs/admission.md")
+        yield NameExplained(each.id, "rule", each.title, text, shown, each.source, "docs/admission.md")
     asked = tuple((oracle.name, oracle.asked) for oracle in ORACLES)
     for rule in DIFFERENCES:
-        shown = Part("", (("verdict", rule.verdict), ("what to do", rule.help))), Part("Checks", asked)
+        shown = (
+            ExplanationPart("", (("verdict", rule.verdict), ("what to do", rule.help))),
+            ExplanationPart("Checks", asked),
+        )
         source = "; ".join(dict.fromkeys(oracle.source for oracle in ORACLES))
-        yield Explained(rule.id, "rule", rule.title, (rule.doc,), shown, source, "docs/admission.md")
+        yield NameExplained(rule.id, "rule", rule.title, (rule.doc,), shown, source, "docs/admission.md")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.gpu.catalog import Board, Profile, TimeSliced, boards
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 from vsphere_ai.model.text import counted
 
 SOURCE = "NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, Virtual GPU Types"
@@ -35,7 +35,7 @@ def size_text(size: TimeSliced) -> str:
     return f"{size.fb_gb}C {equal}/{mixed}"
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield every board (by each of its names), every MIG profile, and every vGPU type of a board."""
     profiles: dict[str, list[tuple[str, str]]] = {}
     types: dict[str, list[tuple[str, str]]] = {}
@@ -50,14 +50,21 @@ def explained() -> Iterator[Explained]:
                 text = f"on {where}, at most {count} per GPU"
                 types.setdefault(f"{begin}-{ending.lower()}", []).append((board.key, text))
     for name, on in profiles.items():
-        yield Explained(
-            name, "MIG profile", "A MIG profile", parts=(Part("Boards", tuple(on)),), source=SOURCE, page=PAGE
+        yield NameExplained(
+            name,
+            "MIG profile",
+            "A MIG profile",
+            parts=(ExplanationPart("Boards", tuple(on)),),
+            source=SOURCE,
+            page=PAGE,
         )
     for name, on in types.items():
-        yield Explained(name, "vGPU type", "A vGPU type", parts=(Part("Boards", tuple(on)),), source=SOURCE, page=PAGE)
+        yield NameExplained(
+            name, "vGPU type", "A vGPU type", parts=(ExplanationPart("Boards", tuple(on)),), source=SOURCE, page=PAGE
+        )
 
 
-def _board(name: str, board: Board) -> Explained:
+def _board(name: str, board: Board) -> NameExplained:
     trust = "" if board.verified else "Ids or starts by analogy: check `nvidia-smi mig -lgip` on the host."
     slices = f"{board.compute_slices} compute slices, {board.memory_slices or 'unknown'} memory slices."
     mig = (slices, mode_text(board)) if board.mig_capable else ("It has no MIG.",)
@@ -71,9 +78,12 @@ def _board(name: str, board: Board) -> Explained:
     )
     named = tuple((n, "NVIDIA publishes its name only") for n in board.named_profiles)
     found = named or tuple((" or ".join((p.name, *p.aliases)), _profile(p)) for p in board.profiles)
-    parts = (Part("", tuple(p for p in pairs if p[1])), *((Part("MIG profiles", found),) if found else ()))
+    parts = (
+        ExplanationPart("", tuple(p for p in pairs if p[1])),
+        *((ExplanationPart("MIG profiles", found),) if found else ()),
+    )
     text = tuple(filter(None, (*mig, trust)))
-    return Explained(name, "board", board.title, text, parts, SOURCE, PAGE)
+    return NameExplained(name, "board", board.title, text, parts, SOURCE, PAGE)
 
 
 def _profile(p: Profile) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.health.registry import Side, Step, Who, checks
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 
 SIDES: Mapping[Side, str] = {
     "guest": "the guest",
@@ -22,7 +22,7 @@ STEPS: Mapping[Step, str] = {
 }
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield every check that `health` makes."""
     for name, check in checks().items():
         pairs = (
@@ -31,6 +31,6 @@ def explained() -> Iterator[Explained]:
             ("matter of", ", ".join(WHO[who] for who in check.who)),
             ("next step", STEPS[check.step]),
         )
-        parts = (Part("", tuple(pair for pair in pairs if pair[1])),)
+        parts = (ExplanationPart("", tuple(pair for pair in pairs if pair[1])),)
         source = "NVIDIA Health Validation (steps and responsibilities)"
-        yield Explained(name, "check", check.about, (), parts, source, "docs/health.md, What is checked")
+        yield NameExplained(name, "check", check.about, (), parts, source, "docs/health.md, What is checked")

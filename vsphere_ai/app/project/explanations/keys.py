@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from vsphere_ai.app.project.explanations import pages
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 from vsphere_ai.model.state import is_observed
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -95,7 +95,7 @@ def _limits(given: Schema) -> str:
     return f" like `{given['pattern'].strip('^$')}`" if "pattern" in given else ""
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield every kind, and every key as `KIND.KEY`."""
     for name, kind in kinds().items():
         yield _kind(name, kind)
@@ -103,7 +103,7 @@ def explained() -> Iterator[Explained]:
             yield _key(name, key)
 
 
-def _kind(name: str, kind: type[Resource]) -> Explained:
+def _kind(name: str, kind: type[Resource]) -> NameExplained:
     page = f"kinds/{name}"
     own = keys_of(kind)
     settable = tuple((k.name, f"{k.value}. {k.meaning}") for k in own if not k.observed)
@@ -111,16 +111,16 @@ def _kind(name: str, kind: type[Resource]) -> Explained:
     refusals = tuple((each, row.cells[0][1]) for row in pages.rows(page) if row.group == "rule" for each in row.names)
     disrupts = pages.section(page, "What it disrupts")
     parts = (
-        Part("Example", code=pages.example(page)),
-        Part("Keys", settable),
-        Part("Shown in plans, but not set in a playbook", shown),
-        Part("What it disrupts", tuple(("", text) for text in disrupts)),
-        Part("When it refuses", refusals),
+        ExplanationPart("Example", code=pages.example(page)),
+        ExplanationPart("Keys", settable),
+        ExplanationPart("Shown in plans, but not set in a playbook", shown),
+        ExplanationPart("What it disrupts", tuple(("", text) for text in disrupts)),
+        ExplanationPart("When it refuses", refusals),
     )
     order = f"Planned after {', '.join(sorted(kind.traits.after))}." if kind.traits.after else ""
     text = (f"A kind of settings of {TARGETS[kind.target]}.", *filter(None, (_written(kind), order)))
     filled = tuple(p for p in parts if p.pairs or p.code)
-    return Explained(name, "kind", pages.title(page).partition(": ")[2], text, filled, page=f"docs/{page}.md")
+    return NameExplained(name, "kind", pages.title(page).partition(": ")[2], text, filled, page=f"docs/{page}.md")
 
 
 def _written(kind: type[Resource]) -> str:
@@ -129,11 +129,11 @@ def _written(kind: type[Resource]) -> str:
     return f"`{kind.kind}: [...]` is short for `{kind.kind}: {{{kind.shorthand}: [...]}}`." if kind.shorthand else ""
 
 
-def _key(kind: str, key: Key) -> Explained:
+def _key(kind: str, key: Key) -> NameExplained:
     page, last = f"kinds/{kind}", _STEPS.sub("", key.name).rpartition(".")[2]
     without = "shown in plans, not set in a playbook" if key.observed else "not changed"
     pairs = (("value", key.value), ("without it", key.default or without), ("of the kind", kind))
     code = pages.example(page, last)
-    parts = (Part("", pairs), *((Part("Example", code=code),) if code else ()))
+    parts = (ExplanationPart("", pairs), *((ExplanationPart("Example", code=code),) if code else ()))
     name = f"{kind}.{_STEPS.sub('', key.name)}"
-    return Explained(name, "key", key.meaning, parts=parts, page=f"docs/{page}.md")
+    return NameExplained(name, "key", key.meaning, parts=parts, page=f"docs/{page}.md")

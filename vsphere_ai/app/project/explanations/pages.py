@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from vsphere_ai.model.records.explained import Explained, Group, Part
+from vsphere_ai.model.records.explained import ExplanationPart, Group, NameExplained
 
 _CELLS = re.compile(r"(?<!\\)\|")
 _NAMES = re.compile(r"`[^`]+`(?:(?:, | or )`[^`]+`)*(?: \([a-z ]+\))?")
@@ -34,7 +34,7 @@ GENERATED = ("compatibility", "assessment", "catalogue")
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of a table whose first cell has names: the labels of the other cells with their texts."""
 
     names: tuple[str, ...]
@@ -67,9 +67,9 @@ def plain(text: str) -> str:
 
 
 @cache
-def rows(name: str) -> tuple[Row, ...]:
+def rows(name: str) -> tuple[TableRow, ...]:
     """Return the rows of the tables of a page that explain names."""
-    found: list[Row] = []
+    found: list[TableRow] = []
     heading = ""
     head: tuple[str, ...] = ()
     for line in _FENCE.sub("", page(name)).splitlines():
@@ -88,7 +88,7 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in _CELLS.split(line.strip())[1:-1])
 
 
-def _row(name: str, heading: str, head: tuple[str, ...], cells: tuple[str, ...]) -> Row | None:
+def _row(name: str, heading: str, head: tuple[str, ...], cells: tuple[str, ...]) -> TableRow | None:
     group = _GROUPS.get(head[0])
     if group is None or not _NAMES.fullmatch(cells[0]):
         return None
@@ -98,36 +98,38 @@ def _row(name: str, heading: str, head: tuple[str, ...], cells: tuple[str, ...])
     if group == "key":
         own = tuple(f"{_PREFIXES.get(heading, heading)}.{each}" for each in own)
     texts = zip(head[1:], cells[1:], strict=True)
-    return Row(own, group, tuple((label or "meaning", plain(text)) for label, text in texts if text), name, heading)
+    return TableRow(
+        own, group, tuple((label or "meaning", plain(text)) for label, text in texts if text), name, heading
+    )
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield what the tables of the pages say, once for each name; what several pages say of one is joined."""
-    found: dict[tuple[str, Group], list[Row]] = {}
+    found: dict[tuple[str, Group], list[TableRow]] = {}
     every = (row for name in names() if name not in GENERATED for row in rows(name))
     for each in (row for row in every if (row.page, row.group) != ("health", "check")):
         for own in each.names:
             found.setdefault((own, each.group), []).append(each)
     for (own, group), said in found.items():
         different = {row.cells: row for row in reversed(said)}
-        parts = tuple(Part("", _with_others(own, row)) for row in reversed(different.values()))
+        parts = tuple(ExplanationPart("", _with_others(own, row)) for row in reversed(different.values()))
         pages = ", ".join(dict.fromkeys(f"docs/{row.page}.md, {row.heading}" for row in said[:3]))
-        yield Explained(own, group, _short(own, said[0]), parts=parts, page=pages)
+        yield NameExplained(own, group, _short(own, said[0]), parts=parts, page=pages)
 
 
-def _with_others(own: str, row: Row) -> tuple[tuple[str, str], ...]:
+def _with_others(own: str, row: TableRow) -> tuple[tuple[str, str], ...]:
     cells = tuple((label, _clause(own, row, text)) for label, text in row.cells)
     others = ", ".join(name for name in row.names if name != own)
     return (*cells, ("together with", others)) if others and cells == row.cells else cells
 
 
-def _clause(own: str, row: Row, text: str) -> str:
+def _clause(own: str, row: TableRow, text: str) -> str:
     """Return what a text for several names says of one of them, where it has a clause for each."""
     clauses = text.split("; ")
     return clauses[row.names.index(own)] if len(clauses) == len(row.names) > 1 else text
 
 
-def _short(own: str, row: Row) -> str:
+def _short(own: str, row: TableRow) -> str:
     """Return what a row says of a name in short: what is wrong, else the longest text."""
     text = max((text for label, text in row.cells if label != "seen by"), key=len, default="")
     text = next((text for label, text in row.cells if label in ("cause", "what is wrong", "meaning")), text)

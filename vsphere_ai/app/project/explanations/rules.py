@@ -5,38 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.compat import assessment, gate
-from vsphere_ai.compat.base import Rule
+from vsphere_ai.compat.base import CompatRule
 from vsphere_ai.model.finding import Verdict
-from vsphere_ai.model.records.explained import Explained, Part
+from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 
 UNREADABLE = "a property it reads is not shown"
 
 
-def verdicts_of(rule: Rule) -> Mapping[Verdict, str]:
+def verdicts_of(rule: CompatRule) -> Mapping[Verdict, str]:
     """Return when a compatibility rule gives each verdict, with unknown where a property cannot be read."""
     found = dict(rule.verdicts)
     found["unknown"] = "; ".join(filter(None, (found.get("unknown"), UNREADABLE if rule.properties else "")))
     return {v: when + " (refuses a plan)" * (v == "unknown" and rule.blocks_unknown) for v, when in found.items()}
 
 
-def concerned(rule: Rule) -> str:
+def concerned(rule: CompatRule) -> str:
     """Return the kinds that make a compatibility rule relevant."""
     return ", ".join(f"`{k}`" for k in sorted(rule.needed_by)) or "every playbook"
 
 
-def explained() -> Iterator[Explained]:
+def explained() -> Iterator[NameExplained]:
     """Yield every rule of `check` and of `assess`."""
     for rule in gate.rules():
         reads = tuple((managed, ", ".join(paths)) for managed, paths in rule.properties.items())
         verdicts = tuple((v, when) for v, when in verdicts_of(rule).items() if when)
-        parts = (Part("Verdicts", verdicts), Part("Reads", reads), Part("", (("relevant for", concerned(rule)),)))
+        parts = (
+            ExplanationPart("Verdicts", verdicts),
+            ExplanationPart("Reads", reads),
+            ExplanationPart("", (("relevant for", concerned(rule)),)),
+        )
         text = (" ".join(rule.doc.split()),)
         page = "docs/compatibility.md"
-        yield Explained(rule.id, "rule", rule.title, text, tuple(p for p in parts if p.pairs), rule.source, page)
+        yield NameExplained(rule.id, "rule", rule.title, text, tuple(p for p in parts if p.pairs), rule.source, page)
     for pillar in assessment.rules():
         reads = tuple((managed, ", ".join(paths)) for managed, paths in pillar.reads.items())
         uses = (("uses", ", ".join(pillar.uses)),) if pillar.uses else ()
-        parts = (Part("Verdicts", tuple(pillar.verdicts.items())), Part("Reads", reads), Part("", uses))
+        parts = (
+            ExplanationPart("Verdicts", tuple(pillar.verdicts.items())),
+            ExplanationPart("Reads", reads),
+            ExplanationPart("", uses),
+        )
         text = (pillar.question or " ".join(pillar.doc.split()),)
         title, page = f"{pillar.title} ({pillar.pillar})", "docs/assessment.md"
-        yield Explained(pillar.id, "rule", title, text, tuple(p for p in parts if p.pairs), pillar.source, page)
+        yield NameExplained(pillar.id, "rule", title, text, tuple(p for p in parts if p.pairs), pillar.source, page)

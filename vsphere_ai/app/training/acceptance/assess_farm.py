@@ -17,7 +17,7 @@ from vsphere_ai.app.training.benchmarks.history import newest
 from vsphere_ai.app.training.health.record import last_checks
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
-from vsphere_ai.compat.pillars.base import Farm
+from vsphere_ai.compat.pillars.base import AssessedFarm
 from vsphere_ai.compat.pillars.security import NEVER_USED, OPTIONS
 from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.language.attestation import load_attestations
@@ -83,7 +83,7 @@ def assess(request: AssessRequest, emit: Emit = ignore) -> AssessResult:
 
 def _assess_playbook(
     session: Session, playbook: Playbook, answers: Mapping[str, Attestation]
-) -> tuple[tuple[Assessed, ...], Farm]:
+) -> tuple[tuple[Assessed, ...], AssessedFarm]:
     made, estate = plan_of(session, playbook, read_for(session, playbook))
     desired = session.desired(playbook, estate)
     records = replace(
@@ -92,7 +92,7 @@ def _assess_playbook(
         anti_affinity=frozenset(p.wanted.name for p in session.set_plays(playbook) if p.wanted.placement.anti_affinity),
     )
 
-    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], Farm]:
+    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], AssessedFarm]:
         view = view_as_planned(desired, estate, kinds())
         chosen = frozenset(t.ref for t in desired) | estate.hosts_around(t.ref for t in desired)
         return _examined(view, will_run(estate, desired), records, chosen)
@@ -100,10 +100,10 @@ def _assess_playbook(
     return evaluate_with(kinds(), estate, examined)[0]
 
 
-def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[tuple[Assessed, ...], Farm]:
+def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[tuple[Assessed, ...], AssessedFarm]:
     estate, records = read_everything(session), _records(session, answers)
 
-    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], Farm]:
+    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], AssessedFarm]:
         chosen = frozenset(t.ref for t in session.limited(estate, (*estate.hosts, *estate.vms)))
         on = frozenset(v.ref for v in estate.vms if estate.is_on(v.ref))
         return _examined(View(estate, observe(estate, kinds())), on, records, chosen)
@@ -113,7 +113,7 @@ def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[t
 
 def _examined(
     view: View, on: frozenset[str], records: Records, chosen: frozenset[str]
-) -> tuple[tuple[Assessed, ...], Farm]:
+) -> tuple[tuple[Assessed, ...], AssessedFarm]:
     farm = assessment.farm_of(view, replace(records, spare=_spare(view, on)), on, chosen)
     return assessment.assess(farm), farm
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.training.nodes.preflight import ask_guest
-from vsphere_ai.health.answers import CUDA, SMI, VERSIONS, Asked, read_guest
+from vsphere_ai.health.answers import CUDA, SMI, VERSIONS, GuestCommand, read_guest
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 
-KERNEL = Asked("release", ("uname", "-r"))
+KERNEL = GuestCommand("release", ("uname", "-r"))
 
 
 def guest_facts(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, Mapping[str, str]]:

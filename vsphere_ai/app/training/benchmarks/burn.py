@@ -22,11 +22,11 @@ from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.benchmarks.history import Result
+from vsphere_ai.benchmarks.history import BenchmarkResult
 from vsphere_ai.benchmarks.programs.burn import Burned, agreed, judge, read_report
 from vsphere_ai.benchmarks.programs.training_results import BurnResult
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
 from vsphere_ai.security.files import STATE, read_bytes, write_private
@@ -93,7 +93,7 @@ def bench_burn(request: BurnRequest, emit: Emit = ignore) -> BurnResult:
     nodes = read.nodes
     if options.preflight:
         listens = tuple((number, CONTROL_PORT) for number in range(len(nodes)))
-        wanted = Wanted(listens=listens, python=options.python, packages=("torch",))
+        wanted = PreflightRequirements(listens=listens, python=options.python, packages=("torch",))
         nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
     lacking = ", ".join(node.vm for node in nodes if not node.gpus)
     if lacking:
@@ -202,5 +202,5 @@ def _kept(read: NodesResult, request: BurnRequest, result: BurnResult, emit: Emi
     speeds = [s for each in result.gpus if each.gpu.report is not None and (s := each.gpu.report.speed)]
     if not name or result.exit_code or not speeds:
         return
-    made = Result(time.time(), name, "burn", request.options.name, len(speeds), 0, median(speeds), "steps/s")
+    made = BenchmarkResult(time.time(), name, "burn", request.options.name, len(speeds), 0, median(speeds), "steps/s")
     say_slower(keep(read.estate.about.instance, made), emit)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.app.training.nodes.listed import NodesResult
 from vsphere_ai.benchmarks.programs.burn import FIELDS, Sample, samples_in
-from vsphere_ai.connect.secure_shell.esxi import Ssh
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node, NodeGpu
@@ -27,12 +27,14 @@ class Sampler:
 
     read: NodesResult
     shells: Mapping[str, GuestSsh]
-    hosts: Mapping[str, Ssh] = field(default_factory=dict)
+    hosts: Mapping[str, EsxiSsh] = field(default_factory=dict)
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, read: NodesResult, shells: Mapping[str, GuestSsh], connect: Callable[[Target], Ssh] | None) -> Sampler:
+    def of(
+        cls, read: NodesResult, shells: Mapping[str, GuestSsh], connect: Callable[[Target], EsxiSsh] | None
+    ) -> Sampler:
         """Return a sampler with a connection for each host of a vGPU, where the inventory says how to reach them."""
         made = cls(read, shells)
         names = {n.host for n in read.nodes if n.host and not made.is_guest(n)}
@@ -97,7 +99,7 @@ def _of_guest(shell: GuestSsh) -> Mapping[str, Sample]:
     return samples_in(plain(shell.run(ARGV, timeout=WITHIN).out))
 
 
-def _of_host(shell: Ssh) -> Mapping[str, Sample] | VsphereAiError:
+def _of_host(shell: EsxiSsh) -> Mapping[str, Sample] | VsphereAiError:
     try:
         shell.connect()
         return samples_in(shell.run(ARGV, WITHIN).stdout)

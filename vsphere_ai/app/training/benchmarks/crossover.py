@@ -17,9 +17,9 @@ from vsphere_ai.app.runs.account_privileges import with_privileges
 from vsphere_ai.app.runs.approval import Confirm, approve, no_confirmation
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.open_runs import announce
-from vsphere_ai.app.runs.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.runs.run_plan import Origin, PlannedRun, carry_out
 from vsphere_ai.app.runs.surroundings import surroundings
-from vsphere_ai.app.training.benchmarks.crossover_choice import Choice, Moves, Wish, choose
+from vsphere_ai.app.training.benchmarks.crossover_choice import CrossoverChoice, Moves, Wish, choose
 from vsphere_ai.app.training.benchmarks.crossover_trials import Booting, Trials
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings, read_nodes
@@ -163,7 +163,7 @@ class _Work:
 
         empty = Playbook(self._title, hashlib.sha256(self._title.encode()).hexdigest(), ())
         origin = Origin(self._title, locks, measure=measure)  # type: ignore[arg-type]
-        run = carry_out(self._session, Planned(empty, plan, estate), origin, self._emit)
+        run = carry_out(self._session, PlannedRun(empty, plan, estate), origin, self._emit)
         verdict = crossed.answer(before, after)
         record = journal.open_run(run.record)
         record.update(what=f"{self._title}: {verdict}")  # where `run list` shows it
@@ -188,7 +188,7 @@ class _Work:
             self._emit(Remark("crossover.elsewhere", f"{text}; the measurement does not count"))
         return not gone
 
-    def _chosen(self, nodes: tuple[Node, ...]) -> tuple[Estate, Choice]:
+    def _chosen(self, nodes: tuple[Node, ...]) -> tuple[Estate, CrossoverChoice]:
         """Read the hosts that the suspect may go to, and choose."""
         from vsphere_ai.reading.collector import Depth
 
@@ -212,7 +212,7 @@ class _Work:
         judge = Judge(options.slowdown, options.runs)
         wish = Wish(options.vm, options.to_host, options.swap_with, options.partner)
 
-        def made(estate: Estate) -> Choice:
+        def made(estate: Estate) -> CrossoverChoice:
             return choose(wish, nodes, View(estate, observe(estate, kinds())), judge)
 
         choice, estate = evaluate_with(kinds(), read, made)

@@ -21,7 +21,7 @@ Moves = tuple[Relocation, ...]
 
 
 @dataclass(frozen=True)
-class Choice:
+class CrossoverChoice:
     """What moves where, with the trials around it; or the problems for which nothing moves. `why` explains the host."""
 
     moves: Moves = ()
@@ -40,7 +40,7 @@ class Wish:
     partner: str = ""
 
 
-def choose(wish: Wish, nodes: Sequence[Node], view: View, judge: Judge) -> Choice:
+def choose(wish: Wish, nodes: Sequence[Node], view: View, judge: Judge) -> CrossoverChoice:
     """Choose the moves of a crossover: to the host that is asked for, else the first that takes the VM, else a swap."""
     return _Choosing(wish, nodes, view, judge).choice()
 
@@ -53,7 +53,7 @@ class _Choosing:
         self._vm = self._target(self._suspect)
         self._reasons: list[str] = []
 
-    def choice(self) -> Choice:
+    def choice(self) -> CrossoverChoice:
         """Return the first choice that nothing blocks, else a problem with every reason."""
         wish = self._wish
         if wish.partner:
@@ -73,9 +73,9 @@ class _Choosing:
             return found
         text = "; ".join(dict.fromkeys(self._reasons)) or "its cluster has no other host"
         help_ = "free a place on another host, or name another VM with --swap-with"
-        return Choice(problems=(Finding.problem(self._vm, RULE, f"it cannot change hosts: {text}", help_),))
+        return CrossoverChoice(problems=(Finding.problem(self._vm, RULE, f"it cannot change hosts: {text}", help_),))
 
-    def _move(self, to: Target) -> Choice | None:
+    def _move(self, to: Target) -> CrossoverChoice | None:
         pair = self._pair(to)
         if pair is None:
             self._reasons.append(f"{to.name}: two other VMs on hosts of their own are needed to compare with")
@@ -84,10 +84,10 @@ class _Choosing:
             made = self._one(self._suspect, to, live=live)
             if made is not None:
                 why = f"{to.name} takes {self._vm.name} {_how(made)}{_on(made)}"
-                return Choice((made,), moved(self._suspect, to.name, pair, self._judge), why)
+                return CrossoverChoice((made,), moved(self._suspect, to.name, pair, self._judge), why)
         return None
 
-    def _swap(self, other: Node) -> Choice | None:
+    def _swap(self, other: Node) -> CrossoverChoice | None:
         partners = self._partners(other)
         if other.host == self._suspect.host or other.vm == self._suspect.vm:
             self._reasons.append(f"{other.vm}: it is on the same host")
@@ -95,7 +95,7 @@ class _Choosing:
             self._reasons.append(f"{other.vm}: another VM on a host of its own is needed to measure with")
         elif moves := self._both_live(other) or self._both_off(other):
             test = crossover(self._suspect, other, partners, self._judge)
-            return Choice(moves, test, f"{self._vm.name} and {other.vm} change hosts {_how(moves[0])}")
+            return CrossoverChoice(moves, test, f"{self._vm.name} and {other.vm} change hosts {_how(moves[0])}")
         return None
 
     def _both_live(self, other: Node) -> Moves | None:

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.events import Answer, Emit, Event, Remark, Status
+from vsphere_ai.app.events import Emit, Event, OutputLine, Remark, Status
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests, prepared
-from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, Runner
+from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, RoundRunner
 from vsphere_ai.app.training.launch.control import close
 from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, open_guests
@@ -60,7 +60,7 @@ class Trials:
         """Measure trials once their guests answer; what is not measured is None. `Withdrawn` when stopped."""
 
         def emit(event: Event) -> None:
-            if isinstance(event, Status | Answer):
+            if isinstance(event, Status | OutputLine):
                 booting.say(" ".join(event.text.split()))
             elif isinstance(event, Remark):
                 self._emit(event)
@@ -89,7 +89,7 @@ class Trials:
         return [self._nodes[vm] for vm in dict.fromkeys(vm for trial in trials for vm in trial.vms)]
 
     def _run(self, trials: Sequence[Trial], guests: BenchmarkGuests) -> dict[Trial, float | None]:
-        runner = Runner(self._request, guests, guests.emit)
+        runner = RoundRunner(self._request, guests, guests.emit)
         found: dict[Trial, float | None] = {}
         for trial in trials:  # one after the other: the pairs may share links
             found |= runner.round([trial])

@@ -20,7 +20,7 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.launch import RUNS
 from vsphere_ai.training.launchers.mpi import CONFIG_FILE
-from vsphere_ai.training.run import NodeRun, RunResult
+from vsphere_ai.training.run import LaunchResult, NodeRun
 
 T = TypeVar("T")
 
@@ -81,11 +81,11 @@ class BenchmarkGuests:
                 self.end(list(self.nodes))
                 raise
 
-    def end(self, vms: Sequence[str]) -> RunResult:
+    def end(self, vms: Sequence[str]) -> LaunchResult:
         """End its processes on some VMs, and return what is left there."""
         return self._on(vms, lambda shell: launch_control.end(shell, self.run_name))
 
-    def clear(self) -> RunResult:
+    def clear(self) -> LaunchResult:
         """End its processes on all VMs, and remove its folder and its key there."""
         found = self._on(list(self.nodes), lambda shell: launch_control.clear(shell, self.run_name))
         texts = remaining(found)
@@ -94,9 +94,9 @@ class BenchmarkGuests:
             self.emit(Remark("bench.left", text))
         return found
 
-    def _on(self, vms: Sequence[str], work: Callable[[GuestSsh], NodeRun]) -> RunResult:
+    def _on(self, vms: Sequence[str], work: Callable[[GuestSsh], NodeRun]) -> LaunchResult:
         found = on_each([self.shells[vm] for vm in vms], work)
-        return RunResult(self.run_name, tuple(self.nodes[vm] for vm in vms), found)
+        return LaunchResult(self.run_name, tuple(self.nodes[vm] for vm in vms), found)
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from statistics import median
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.training.nodes.listed import NodesResult
-from vsphere_ai.benchmarks.history import Result, Trend, line_of, read_history, trends
+from vsphere_ai.benchmarks.history import BenchmarkResult, Trend, line_of, read_history, trends
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.errors import Storage
-from vsphere_ai.model.records.assessment import Measured
+from vsphere_ai.model.records.assessment import LatestBenchmark
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import append_private, reading
@@ -30,7 +30,7 @@ def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
     """
     if run.collective is None or run.peak is None or run.largest is None:
         return None
-    return keep(instance, Result(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
+    return keep(instance, BenchmarkResult(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
 
 
 def record_pairs(read: NodesResult, run: NcclRun, ranks: int, values: Sequence[float | None], emit: Emit) -> None:
@@ -42,11 +42,11 @@ def record_pairs(read: NodesResult, run: NcclRun, ranks: int, values: Sequence[f
     if not name or not found or len(found) < len(values) or run.collective is None or run.largest is None:
         return
     what = f"{run.collective.name}, median of pairs"
-    made = Result(time.time(), name, _NCCL, what, ranks, run.largest, median(found))
+    made = BenchmarkResult(time.time(), name, _NCCL, what, ranks, run.largest, median(found))
     say_slower(keep(read.estate.about.instance, made), emit)
 
 
-def keep(instance: str, result: Result) -> Trend | None:
+def keep(instance: str, result: BenchmarkResult) -> Trend | None:
     """Add a result to the history of a vCenter, and return its trend; `Storage` where the file cannot be written."""
     file = own_folder(FOLDER) / f"{instance}.jsonl"
     try:
@@ -86,18 +86,18 @@ def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:
     return tuple(trend for trend in found if not name or trend.newest.set == name)
 
 
-def newest(instance: str) -> Mapping[str, Measured]:
+def newest(instance: str) -> Mapping[str, LatestBenchmark]:
     """Return the newest all-reduce of each set, beside the norm of its earlier results."""
     found = {}
     for trend in history(instance):
         if trend.newest.operation == "all_reduce":
             day = datetime.fromtimestamp(trend.newest.at, UTC).date()
             base = trend.norm.mean if trend.norm else None
-            found[trend.newest.set] = Measured(day, "all_reduce", trend.newest.value, base)
+            found[trend.newest.set] = LatestBenchmark(day, "all_reduce", trend.newest.value, base)
     return found
 
 
-def _read(file: Path) -> tuple[Result, ...]:
+def _read(file: Path) -> tuple[BenchmarkResult, ...]:
     try:
         with reading(file) as stream:
             return read_history(line.decode("utf-8", "replace") for line in stream)

@@ -16,7 +16,7 @@ from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import OwnNode
 from vsphere_ai.training.launch import Launch
-from vsphere_ai.training.run import NodeRun, RunResult
+from vsphere_ai.training.run import LaunchResult, NodeRun
 
 PATIENCE = 3
 """Questions in a row that rank 0's node may leave without an answer."""
@@ -33,7 +33,7 @@ SHORTEST, LONGEST = 0.2, 5.0
 class Carried:
     """A run that is over: how it stood at last, what it wrote, and `why` it did not end well (empty: it did)."""
 
-    run: RunResult
+    run: LaunchResult
     logs: Logs
     why: str = ""
 
@@ -93,7 +93,7 @@ class _Following:
 
     made: Launch
     shells: Mapping[str, GuestSsh]
-    found: RunResult | None = None
+    found: LaunchResult | None = None
     why: str = ""
     silent: int = 0
 
@@ -126,16 +126,16 @@ class _Following:
         read = {vm: {} if isinstance(each, VsphereAiError) else each for vm, each in logs.items()}
         return Carried(found, read, self.why or _why(found))
 
-    def stopped(self) -> RunResult:
+    def stopped(self) -> LaunchResult:
         """End its processes on every node."""
         return self._on_each(lambda shell: launch_control.stop(shell, self.made.run, self.made.job))
 
-    def _on_each(self, work: Callable[[GuestSsh], NodeRun]) -> RunResult:
+    def _on_each(self, work: Callable[[GuestSsh], NodeRun]) -> LaunchResult:
         nodes = tuple(each.node for each in self.made.nodes)
-        return RunResult(self.made.run, nodes, on_each(self.shells.values(), work))
+        return LaunchResult(self.made.run, nodes, on_each(self.shells.values(), work))
 
 
-def remaining(result: RunResult) -> list[str]:
+def remaining(result: LaunchResult) -> list[str]:
     """Return where processes of a run are left, or may be."""
     found = []
     for vm, node in result.found.items():
@@ -149,13 +149,13 @@ def remaining(result: RunResult) -> list[str]:
     return found
 
 
-def _is_over(found: RunResult) -> bool:
+def _is_over(found: LaunchResult) -> bool:
     """Return whether every supervisor has said its last word, also where a process could not be ended."""
     every = found.found.values()
     return found.is_over or all(isinstance(n, NodeRun) and n.state == "ended" and not n.alive for n in every)
 
 
-def _why(found: RunResult) -> str:
+def _why(found: LaunchResult) -> str:
     """Return why a run that is over did not end well."""
     head = found.head
     if isinstance(head, VsphereAiError):
@@ -165,7 +165,7 @@ def _why(found: RunResult) -> str:
     return _named(head, found) or f"the run is {head.outcome or head.state}"
 
 
-def _named(head: NodeRun, found: RunResult) -> str:
+def _named(head: NodeRun, found: LaunchResult) -> str:
     """Return the reason of the supervisor, with the name of the VM in place of the number of its node."""
     text = head.reason
     for number, node in enumerate(found.nodes):

@@ -17,7 +17,7 @@ from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.baseline import TOLERANCE
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.benchmarks.history import Result, Trend
+from vsphere_ai.benchmarks.history import BenchmarkResult, Trend
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import (
     megatron_checks,
@@ -25,12 +25,12 @@ from vsphere_ai.benchmarks.programs.megatron import (
     parse_megatron,
     throughput,
 )
-from vsphere_ai.benchmarks.programs.megatron_baseline import Expected
+from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.training_results import MegatronResult
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
@@ -97,7 +97,7 @@ def ready(request: MegatronRequest, read: NodesResult, settings: GuestSettings, 
     if not request.options.preflight:
         return read.nodes
     listens, test = ((0, request.options.port), (0, CONTROL_PORT)), request.test
-    wanted = Wanted(listens=listens, scripts=(test.script,), python=test.python, packages=("torch",))
+    wanted = PreflightRequirements(listens=listens, scripts=(test.script,), python=test.python, packages=("torch",))
     return checked((read.nodes, read.states), settings, wanted, emit, rule="bench.preflight")
 
 
@@ -106,7 +106,7 @@ def train(
     nodes: Sequence[Node],
     shells: Mapping[str, GuestSsh],
     emit: Emit,
-    expected: Sequence[Expected] = (),
+    expected: Sequence[ExpectedThroughput] = (),
 ) -> MegatronResult:
     """Run once on these nodes and return what it reached."""
     test, options = request.test, request.options
@@ -143,7 +143,11 @@ def _lines(shell: GuestSsh, run: str) -> list[str]:
 
 
 def _judged(
-    request: MegatronRequest, nodes: tuple[Node, ...], gpus: int, carried: Carried, expected: Sequence[Expected]
+    request: MegatronRequest,
+    nodes: tuple[Node, ...],
+    gpus: int,
+    carried: Carried,
+    expected: Sequence[ExpectedThroughput],
 ) -> MegatronResult:
     """Return the result of a run; Megatron logs on the last rank, so that one node has the iterations."""
     test, options = request.test, request.options
@@ -166,7 +170,7 @@ def _judged(
         text = f"the baseline has no '{test.name}' on {gpus} GPUs"
         checks.append(of_run("megatron.not-measured", "unknown", text, "learn it with --learn"))
     if options.min_tflops is not None:
-        wanted = Expected(test.name, options.min_tflops, gpus)
+        wanted = ExpectedThroughput(test.name, options.min_tflops, gpus)
         checks += [check] if (check := megatron_gate(tflops, wanted, 0.0)) else []
     tail = _tail(texts, carried) if carried.why or not found else ()
     return MegatronResult(nodes, test, gpus, found, reached, tuple(checks), own, None, tail)
@@ -178,7 +182,7 @@ def _tail(texts: Mapping[str, Sequence[str]], carried: Carried) -> tuple[str, ..
     return tuple(f"{named}: {line}" for line in [x for x in texts.get(named, ()) if x.strip()][-SHOWN_LINES:])
 
 
-def _expected(options: MegatronOptions) -> tuple[Expected, ...]:
+def _expected(options: MegatronOptions) -> tuple[ExpectedThroughput, ...]:
     if options.learned is not None and options.learned.exists():
         raise UsageError(f"{options.learned} is there already", "name another file, or remove it")
     if options.baseline is None:
@@ -194,7 +198,7 @@ def _learn(options: MegatronOptions, result: MegatronResult) -> None:
     tflops = result.reached.tflops if result.reached is not None else None
     if result.exit_code or tflops is None:
         raise UsageError("there is nothing to learn: the run did not pass", "correct what failed, and run it again")
-    made = Expected(result.test.name, round(tflops, 2), result.gpus)
+    made = ExpectedThroughput(result.test.name, round(tflops, 2), result.gpus)
     write_output(options.learned, megatron_baseline.text_of([made]))
 
 
@@ -207,5 +211,5 @@ def _kept(read: NodesResult, result: MegatronResult) -> Trend | None:
     if value is None:
         return None
     unit = "TFLOP/s" if result.reached.tflops else "tokens/s"
-    made = Result(time.time(), name, "megatron", result.test.name, result.gpus, 0, value, unit)
+    made = BenchmarkResult(time.time(), name, "megatron", result.test.name, result.gpus, 0, value, unit)
     return keep(read.estate.about.instance, made)

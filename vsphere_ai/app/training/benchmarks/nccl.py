@@ -10,28 +10,28 @@ from statistics import median
 
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
-from vsphere_ai.app.events import Answer, BenchmarkRow, Emit, Remark, Status, ignore
+from vsphere_ai.app.events import BenchmarkRow, Emit, OutputLine, Remark, Status, ignore
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests
 from vsphere_ai.app.training.benchmarks.history import record, record_pairs, say_slower, set_of
 from vsphere_ai.app.training.benchmarks.parse import baseline_of, require_new, write_baseline
 from vsphere_ai.app.training.node_program.processes import MARK
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, learn
+from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, learn
 from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl.nccl_text import NcclTextReader, parse_text
-from vsphere_ai.benchmarks.results import ParseResult, Started, judge_runs
+from vsphere_ai.benchmarks.results import BenchmarkContext, ParseResult, judge_runs
 from vsphere_ai.benchmarks.slow_part.layers import RUNS, measure_layers, separate, slow_ways
 from vsphere_ai.benchmarks.slow_part.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
-from vsphere_ai.benchmarks.slow_part.search import Outcome, search
+from vsphere_ai.benchmarks.slow_part.search import SearchOutcome, search
 from vsphere_ai.benchmarks.slow_part.trials import Judge, Search, T, Trial, together
-from vsphere_ai.benchmarks.slow_part.verdict import Accused, accused
+from vsphere_ai.benchmarks.slow_part.verdict import Culprit, accused
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
@@ -91,13 +91,13 @@ class NcclResult:
     nodes: tuple[Node, ...]
     parsed: ParseResult = field(default_factory=lambda: ParseResult(()))
     pairs: Mapping[Pair, float | None] = field(default_factory=dict)
-    outcome: Outcome | None = None
-    found: tuple[Accused, ...] = ()
+    outcome: SearchOutcome | None = None
+    found: tuple[Culprit, ...] = ()
     reference: float | None = None
     trials: int = 0
     rounds: int = 0
     failures: tuple[Finding, ...] = ()
-    learned: tuple[Expected, ...] = ()
+    learned: tuple[ExpectedBandwidth, ...] = ()
     layers: Mapping[Trial, float | None] = field(default_factory=dict)
     slow: Mapping[Trial, float] = field(default_factory=dict)
     left: tuple[Finding, ...] = ()
@@ -139,11 +139,11 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
         settings = guest_settings(session.inventory)
     nodes = read.nodes
     if request.options.preflight:
-        wanted = Wanted(request.test.gpus or 0)
+        wanted = PreflightRequirements(request.test.gpus or 0)
         nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
     options = request.options
     with benchmark_guests("nccl", nodes, settings, emit, meshed=True) as guests:
-        runner = Runner(request, guests, emit)
+        runner = RoundRunner(request, guests, emit)
         if options.pairwise:
             result = _pairwise(runner, nodes, expected)
             if runner.last and not (options.known or options.pairs):
@@ -160,7 +160,7 @@ def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     return replace(result, left=guests.left)
 
 
-def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> Trend | None:
+def _recorded(read: NodesResult, runner: RoundRunner, emit: Emit) -> Trend | None:
     """Add the result of a whole set to its history, and say where it became slower; return its trend."""
     name = set_of(read)
     if not name or runner.last is None:
@@ -172,7 +172,7 @@ def _recorded(read: NodesResult, runner: Runner, emit: Emit) -> Trend | None:
 
 
 @dataclass
-class Runner:
+class RoundRunner:
     """Carries out the rounds of a search on real guests; the runs of a round are started at the same time."""
 
     request: NcclRequest
@@ -233,7 +233,7 @@ class Runner:
         for trial in trials:
             value = found[trial]
             shown = f"{value:8.2f} GB/s" if value is not None else "not measured"
-            self.emit(Answer(f"round {self.rounds:>2}  {shown:>13}  {_named(trial)}"))
+            self.emit(OutputLine(f"round {self.rounds:>2}  {shown:>13}  {_named(trial)}"))
         return found
 
     def _trial(self, trial: Trial) -> float | None:
@@ -255,7 +255,7 @@ class Runner:
         # the log of NCCL goes to the output too, errors of mpirun to the error output
         runs = parse_text([*plain(done.out).splitlines(), *plain(done.err).splitlines()])
         ranks = ranks_of(request.test, trial, self.nodes)
-        judged = judge_runs([("", run) for run in runs], (), 0.0, Started(ranks))
+        judged = judge_runs([("", run) for run in runs], (), 0.0, BenchmarkContext(ranks))
         self.last = runs[0] if len(runs) == 1 else None
         bad = [c for each in judged.runs for c in each.checks if c.verdict in ("fail", "unknown")]
         # TCP instead of RDMA is a slow result, and not a missing one
@@ -308,11 +308,11 @@ def _named(trial: Trial) -> str:
     return f"{few}{rails}{gpus}{f' ({trial.why})' if trial.why else ''}"
 
 
-def _together(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> NcclResult:
+def _together(runner: RoundRunner, nodes: Sequence[Node], expected: Sequence[ExpectedBandwidth]) -> NcclResult:
     trial = Trial(tuple(node.vm for node in nodes), runs=runner.request.options.runs)
     values = runner.round([trial])
     runs = [("", runner.last)] if runner.last else []
-    started = Started(ranks_of(runner.request.test, trial, runner.nodes))
+    started = BenchmarkContext(ranks_of(runner.request.test, trial, runner.nodes))
     # a baseline may also have figures of pairs
     own = [e for e in expected if e.ranks in (None, started.ranks)]
     expected = own or expected
@@ -325,7 +325,7 @@ def _judge(options: NcclOptions) -> Judge:
     return Judge(options.slowdown, options.runs, options.reference)
 
 
-def _pairwise(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected] = ()) -> NcclResult:
+def _pairwise(runner: RoundRunner, nodes: Sequence[Node], expected: Sequence[ExpectedBandwidth] = ()) -> NcclResult:
     options = runner.request.options
     judge = _judge(options)
     if expected and judge.reference is None:
@@ -342,11 +342,11 @@ def _pairwise(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected
     found = [_slow_vm(of[vm]) for vm in bad]
     for one, other in slow:
         text = f"{one} and {other} are slow with each other only"
-        found.append(Accused("link", text, "check the links between their hosts", ends=(one, other)))
+        found.append(Culprit("link", text, "check the links between their hosts", ends=(one, other)))
     return runner.result(pairs=pairs, found=tuple(found), reference=judge.reference)
 
 
-def _expected_of_a_pair(runner: Runner, nodes: Sequence[Node], expected: Sequence[Expected]) -> float:
+def _expected_of_a_pair(runner: RoundRunner, nodes: Sequence[Node], expected: Sequence[ExpectedBandwidth]) -> float:
     """Return the figure of a baseline for two VMs; `UsageError` where it has none."""
     test = runner.request.test
     ranks = ranks_of(test, Trial(tuple(node.vm for node in nodes[:2])), runner.nodes)
@@ -357,12 +357,12 @@ def _expected_of_a_pair(runner: Runner, nodes: Sequence[Node], expected: Sequenc
     return own[0]
 
 
-def _slow_vm(node: Node) -> Accused:
+def _slow_vm(node: Node) -> Culprit:
     where = f"{node.vm} on {node.host}" if node.host else node.vm
-    return Accused("vm", f"{where} is slow with every healthy VM", "find the part with --bisect", node.vm, node.host)
+    return Culprit("vm", f"{where} is slow with every healthy VM", "find the part with --bisect", node.vm, node.host)
 
 
-def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+def _bisect(runner: RoundRunner, nodes: Sequence[Node]) -> NcclResult:
     judge = _judge(runner.request.options)
     outcome = runner.carry_out(search(nodes, judge))
     bad = {layer.vm for layer in outcome.vms}
@@ -377,7 +377,7 @@ def _bisect(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
     return runner.result(outcome=outcome, found=accused(outcome, nodes), reference=outcome.reference)
 
 
-def _layers(runner: Runner, nodes: Sequence[Node]) -> NcclResult:
+def _layers(runner: RoundRunner, nodes: Sequence[Node]) -> NcclResult:
     if len(nodes) < 2:
         raise UsageError(f"layers are measured between two VMs, and {len(nodes)} is named", "name more VMs")
     alone = [node.vm for node in nodes if len(node.gpus) > 1]

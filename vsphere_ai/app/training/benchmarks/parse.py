@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from vsphere_ai.benchmarks.baseline import TOLERANCE, Expected, baseline_text, learn, read_baseline
+from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, baseline_text, learn, read_baseline
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_json import MAX_JSON, parse_json
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text
 from vsphere_ai.benchmarks.perftest import PerftestRun, parse_perftest, parse_perftest_json, perftest_checks
 from vsphere_ai.benchmarks.programs.megatron import megatron_checks, parse_megatron, throughput
-from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult, Started, judge_runs
+from vsphere_ai.benchmarks.results import BenchmarkContext, ParsedOther, ParsedRun, ParseResult, judge_runs
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.security.files import reading, write_output
@@ -52,7 +52,7 @@ def parse_nccl(request: ParseRequest) -> ParseResult:
     expected = baseline_of(request.baseline)
     read = [(str(file), _runs_of(file)) for file in request.files]
     found = [(file, run) for file, (runs, _) in read for run in runs]
-    judged = judge_runs(found, expected, request.tolerance, Started(request.ranks, request.gpu))
+    judged = judge_runs(found, expected, request.tolerance, BenchmarkContext(request.ranks, request.gpu))
     others = tuple(other for file, (_, lines) in read for other in others_in(file, lines))
     return replace(judged, learned=_learned(judged.runs, request), others=others)
 
@@ -70,7 +70,7 @@ def others_in(file: str, lines: Sequence[str] | PerftestRun) -> Iterator[ParsedO
         yield ParsedOther(file, total, tuple(megatron_checks(iterations, iterations[-1].number, WARM_UP)))
 
 
-def baseline_of(file: Path | None) -> tuple[Expected, ...]:
+def baseline_of(file: Path | None) -> tuple[ExpectedBandwidth, ...]:
     """Return the figures of a baseline file, none without a file."""
     if file is None:
         return ()
@@ -78,7 +78,7 @@ def baseline_of(file: Path | None) -> tuple[Expected, ...]:
     return read_baseline(text_of(file), str(file))
 
 
-def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[Expected, ...]:
+def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[ExpectedBandwidth, ...]:
     """Write a baseline of the runs that passed, where one is wanted."""
     if request.learned is None:
         return ()
@@ -92,7 +92,7 @@ def require_new(file: Path) -> None:
         raise UsageError(f"{file} is there already", "name another file, or remove it")
 
 
-def write_baseline(file: Path, learned: Sequence[Expected]) -> tuple[Expected, ...]:
+def write_baseline(file: Path, learned: Sequence[ExpectedBandwidth]) -> tuple[ExpectedBandwidth, ...]:
     """Write a baseline and return it; `UsageError` where there is nothing in it."""
     if not learned:
         raise UsageError("there is nothing to learn: no run passed its checks", "give the output of a run that passed")

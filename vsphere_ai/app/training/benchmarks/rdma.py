@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
-from vsphere_ai.app.events import Answer, Emit, Remark, Status, ignore
+from vsphere_ai.app.events import Emit, OutputLine, Remark, Status, ignore
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests
 from vsphere_ai.app.training.benchmarks.history import keep, say_slower, set_of
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import is_passed
-from vsphere_ai.benchmarks.history import Result
+from vsphere_ai.benchmarks.history import BenchmarkResult
 from vsphere_ai.benchmarks.perftest import (
     RailRate,
     judged_rails,
@@ -24,11 +24,11 @@ from vsphere_ai.benchmarks.perftest import (
     perftest_command,
     rounds_of_neighbours,
 )
-from vsphere_ai.benchmarks.slow_part.verdict import Accused, uplink
+from vsphere_ai.benchmarks.slow_part.verdict import Culprit, uplink
 from vsphere_ai.connect.secure_shell.guest_ssh import Done
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node, Rail
 from vsphere_ai.model.text import plain
@@ -58,7 +58,7 @@ class RdmaResult:
     `left` says what of the run is still on a VM.
     """
 
-    rails: tuple[tuple[RailRate, Finding | None, Accused | None], ...]
+    rails: tuple[tuple[RailRate, Finding | None, Culprit | None], ...]
     left: tuple[Finding, ...] = ()
 
     @property
@@ -72,7 +72,7 @@ class RdmaResult:
         return (*(check for _, check, _ in self.rails if check), *self.left)
 
     @property
-    def found(self) -> tuple[Accused, ...]:
+    def found(self) -> tuple[Culprit, ...]:
         """The uplinks behind slow rails."""
         return tuple(accused for _, _, accused in self.rails if accused)
 
@@ -91,7 +91,9 @@ def bench_rdma(request: RdmaRequest, emit: Emit = ignore) -> RdmaResult:
     with open_session(request.nodes.estate, playbook, emit) as session:
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
-    nodes = checked((read.nodes, read.states), settings, Wanted(gpus=False), emit, rule="bench.preflight")
+    nodes = checked(
+        (read.nodes, read.states), settings, PreflightRequirements(gpus=False), emit, rule="bench.preflight"
+    )
     names = list(dict.fromkeys(_name(rail) for node in nodes for rail in node.rails if rail.rdma_device))
     if len(nodes) < 2 or not names:
         raise UsageError(
@@ -120,11 +122,11 @@ def _record(read: NodesResult, rates: Sequence[RailRate], request: RdmaRequest, 
         reached = [value for value in own if value is not None]
         if len(reached) == len(own):
             what = f"{rail}, slowest VM"
-            made = Result(time.time(), name, "rdma", what, len(own), request.size, min(reached), "Gb/s")
+            made = BenchmarkResult(time.time(), name, "rdma", what, len(own), request.size, min(reached), "Gb/s")
             say_slower(keep(read.estate.about.instance, made), emit)
 
 
-def _accused(rate: RailRate, check: Finding | None, node: Node) -> Accused | None:
+def _accused(rate: RailRate, check: Finding | None, node: Node) -> Culprit | None:
     rail = _rail(node, rate.rail)
     return uplink(rail, node) if rail and check and check.verdict == "fail" else None
 
@@ -156,7 +158,7 @@ def _measure(name: str, nodes: Sequence[Node], guests: BenchmarkGuests, request:
             if isinstance(value, str):
                 guests.emit(Remark("rdma.run-failed", f"{name}, {one.vm} and {other.vm}: {value}"))
                 continue
-            guests.emit(Answer(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
+            guests.emit(OutputLine(f"{name}  {value:8.1f} Gb/s  {one.vm}, {other.vm}"))
             for vm in {one.vm, other.vm} - known.keys():
                 found[vm] = max(found.get(vm, 0.0), value)
     return found

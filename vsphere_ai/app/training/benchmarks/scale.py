@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
-from vsphere_ai.app.events import Answer, Emit, Status, ignore
+from vsphere_ai.app.events import Emit, OutputLine, Status, ignore
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, prepared
 from vsphere_ai.app.training.benchmarks.history import keep, say_slower, set_of
 from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronRequest, train
-from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, Runner
+from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, RoundRunner
 from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.benchmarks.history import Result, Trend
+from vsphere_ai.benchmarks.history import BenchmarkResult, Trend
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scaling import LEAST, counts, falls, scaling, scaling_checks
@@ -25,7 +25,7 @@ from vsphere_ai.benchmarks.programs.training_results import ScaleResult, What
 from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.errors import UsageError
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted
@@ -74,7 +74,7 @@ def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:
         raise UsageError(text, "name more VMs")
     nodes = read.nodes
     if options.preflight:
-        nodes = checked((nodes, read.states), settings, Wanted(), emit, rule="bench.preflight")
+        nodes = checked((nodes, read.states), settings, PreflightRequirements(), emit, rule="bench.preflight")
     shells = opened(nodes, settings)
     try:
         if options.what == "nccl":
@@ -113,7 +113,7 @@ def _nccl(
     """Return the bus bandwidth of each size times its VMs: what all of them move, linear where it stays the same."""
     test = NcclTest(least=ALL_REDUCE.least, most=ALL_REDUCE.most, suffix=request.options.suffix)
     options = NcclOptions(timeout=request.options.timeout)
-    runner = Runner(NcclRequest(request.nodes, test, options), guests, emit)
+    runner = RoundRunner(NcclRequest(request.nodes, test, options), guests, emit)
     values, checks = {}, []
     for size in sizes:
         trial = Trial(tuple(guests.nodes)[:size])
@@ -145,7 +145,7 @@ def _megatron(
         if found:
             values[size] = max(found)
         shown = f"{values[size]:10.1f} samples/s" if size in values else "not measured"
-        emit(Answer(f"{counted(size, 'VM'):>7}  {shown:>20}"))
+        emit(OutputLine(f"{counted(size, 'VM'):>7}  {shown:>20}"))
     return values, checks
 
 
@@ -156,5 +156,5 @@ def _kept(read: NodesResult, result: ScaleResult) -> Trend | None:
         return None
     last = result.scales[-1]
     gpus = sum(len(node.gpus) for node in result.nodes)
-    made = Result(time.time(), name, "scale", result.what, gpus, 0, last.efficiency, "of linear")
+    made = BenchmarkResult(time.time(), name, "scale", result.what, gpus, 0, last.efficiency, "of linear")
     return keep(read.estate.about.instance, made)

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.read import HealthRead, ask_all, read_health, with_counters
 from vsphere_ai.app.training.nodes.listed import NodesRequest
 from vsphere_ai.app.training.nodes.preflight import ask_guest
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health import dcgm
-from vsphere_ai.health.answers import Answer
-from vsphere_ai.health.checks import Observed, VmHealth, gpu_events, judge, xid_findings
+from vsphere_ai.health.answers import CommandAnswer
+from vsphere_ai.health.checks import ObservedVm, VmHealth, gpu_events, judge, xid_findings
 from vsphere_ai.health.estate import shared
 from vsphere_ai.health.finding import VmFinding, VmJudge, VmUse
-from vsphere_ai.health.profile import Profile
-from vsphere_ai.language.yaml_files.document import Faults, require
+from vsphere_ai.health.profile import HealthProfile
+from vsphere_ai.language.yaml_files.document import FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load as load_document
-from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.finding import Finding, Subject, exit_code
 from vsphere_ai.model.nodes import Node
 
@@ -72,11 +72,11 @@ def check_health(
 
     A level of DCGM that takes long is asked about before it begins; `UsageError` when that is refused.
     """
-    profile = load_profile(request.profile) if request.profile else Profile()
+    profile = load_profile(request.profile) if request.profile else HealthProfile()
     read = read_health(request.nodes, emit)
     if request.dcgm >= dcgm.LONG and not confirm(_question(read, request.dcgm)):
         raise UsageError(f"DCGM level {request.dcgm} was not run", "choose level 1 or 2", rule="health.dcgm")
-    history = History(read.instance)
+    history = HealthHistory(read.instance)
     read = with_counters(read, history, profile.interval, emit)
     now = datetime.now(UTC)
     new = [e for each in read.observed for e in gpu_events(each, now, profile.xid_hours)]
@@ -98,7 +98,7 @@ def _question(read: HealthRead, level: int) -> str:
 def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[VmFinding]:
     """Return what DCGM finds, on all VMs at the same time; GPUs that are in use are not put under load."""
     found: list[VmFinding] = []
-    free: dict[str, Observed] = {}
+    free: dict[str, ObservedVm] = {}
     for each in (o for o in read.observed if not o.error):
         node, why = each.node, dcgm.not_applicable(each.node, each.guest, passthrough=each.passthrough)
         busy = dcgm.in_use(each.guest) if level >= dcgm.EXCLUSIVE and not why else ""
@@ -113,13 +113,13 @@ def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[VmFinding]:
         emit(Status(f"health: DCGM level {level} on {len(free)} VMs, {dcgm.MINUTES[level]}"))
     command = dcgm.command(level)
 
-    def run(shell: GuestSsh) -> Answer:
+    def run(shell: GuestSsh) -> CommandAnswer:
         return ask_guest(shell, (command,))[command.name]
 
     answers = ask_all([o.node for o in free.values()], read.settings, run) if free else {}
     for vm, each in free.items():
         answer = answers[vm]
-        known = answer if isinstance(answer, Answer) else Answer(failure=answer.message)
+        known = answer if isinstance(answer, CommandAnswer) else CommandAnswer(failure=answer.message)
         found += dcgm.dcgm_findings(each.node, each.guest, known, level)
     return found
 
@@ -129,9 +129,9 @@ def gpu_use(request: HealthRequest, emit: Emit = ignore) -> tuple[str, tuple[VmU
 
     GPUs are looked at twice, and what earlier checks saw counts. Changes nothing; what is seen is kept for later.
     """
-    profile = load_profile(request.profile) if request.profile else Profile()
+    profile = load_profile(request.profile) if request.profile else HealthProfile()
     read = read_health(request.nodes, emit)
-    history = History(read.instance)
+    history = HealthHistory(read.instance)
     read = with_counters(read, history, profile.interval, emit, again=True)
     now = datetime.now(UTC)
     history.keep((), (), now, read.use)
@@ -139,7 +139,7 @@ def gpu_use(request: HealthRequest, emit: Emit = ignore) -> tuple[str, tuple[VmU
     return read.vcenter, tuple(_use(read, history, now))
 
 
-def _use(read: HealthRead, history: History, now: datetime) -> Iterator[VmUse]:
+def _use(read: HealthRead, history: HealthHistory, now: datetime) -> Iterator[VmUse]:
     for node in (o.node for o in read.observed if o.node.gpus):
         gpus = tuple(dict.fromkeys(gpu.host_pci or gpu.profile or gpu.guest_pci for gpu in node.gpus))
         used = read.use.get(node.vm)
@@ -148,12 +148,12 @@ def _use(read: HealthRead, history: History, now: datetime) -> Iterator[VmUse]:
         yield VmUse(node.vm, node.host, gpus, state, since)
 
 
-def load_profile(path: Path) -> Profile:
+def load_profile(path: Path) -> HealthProfile:
     """Load a profile; `InputError` with every fault, `UsageError` when there is no such file."""
     require(path, "profile")
-    faults = Faults()
+    faults = FaultCollector()
     document = load_document(path, faults)
-    profile = validate(Profile, document.data or {}, Place(document, (), faults))
+    profile = validate(HealthProfile, document.data or {}, ValuePlace(document, (), faults))
     faults.raise_any()
     if profile is None:
         raise UsageError(f"{path} is no profile", "vsphere-ai health --learn FILE writes one")

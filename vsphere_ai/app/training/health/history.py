@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from vsphere_ai.health.checks import Observed
+from vsphere_ai.health.checks import ObservedVm
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
-from vsphere_ai.health.kernel.kernel_log import Event, Kind
+from vsphere_ai.health.kernel.kernel_log import KernelEvent, Kind
 from vsphere_ai.health.kernel.xid_rules import GpuEvent
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.security.files import STATE, locked, read_bytes, write_private
@@ -27,7 +27,7 @@ SAME = 10.0
 
 
 @dataclass
-class _Kept:
+class _KeptHistory:
     """The values of a file: counters and use of GPUs by VM, and XIDs."""
 
     counters: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Kept:
     xids: list[GpuEvent] = field(default_factory=list)
 
 
-class History:
+class HealthHistory:
     """What earlier checks of a vCenter saw, as it was when this was made; `keep` merges into what is there by then."""
 
     def __init__(self, vcenter: str) -> None:
@@ -71,7 +71,7 @@ class History:
             return None
 
     def keep(
-        self, observed: Sequence[Observed], new: Sequence[GpuEvent], now: datetime, busy: Mapping[str, bool]
+        self, observed: Sequence[ObservedVm], new: Sequence[GpuEvent], now: datetime, busy: Mapping[str, bool]
     ) -> None:
         """Write what was seen now, and what is not older than a week; `busy`: whether the GPUs of a VM were."""
         with locked(self._path.with_suffix(".lock")):
@@ -91,22 +91,22 @@ class History:
             _write(self._path, kept, now)
 
 
-def _read(path: Path) -> _Kept:
+def _read(path: Path) -> _KeptHistory:
     """Return the values of a file; those of none where there is none, and without what cannot be read."""
     try:
         document = json_value(read_bytes(path, STATE))
     except (OSError, ValueError):
-        return _Kept()
+        return _KeptHistory()
     if not isinstance(document, dict):
-        return _Kept()
+        return _KeptHistory()
     parts = [document.get(name) for name in ("counters", "use")]
     counters, use = ({k: v for k, v in p.items() if isinstance(v, dict)} if isinstance(p, dict) else {} for p in parts)
     rows = document.get("xids")
     found = (_event(row) for row in (rows if isinstance(rows, list) else ()))
-    return _Kept(counters, use, [e for e in found if e is not None])
+    return _KeptHistory(counters, use, [e for e in found if e is not None])
 
 
-def _write(path: Path, kept: _Kept, now: datetime) -> None:
+def _write(path: Path, kept: _KeptHistory, now: datetime) -> None:
     rows = [
         {
             "gpu": e.gpu,
@@ -139,7 +139,9 @@ def _event(row: object) -> GpuEvent | None:
         kind: Kind = (
             "off_the_bus" if row.get("kind") == "off_the_bus" else "sxid" if row.get("kind") == "sxid" else "xid"
         )
-        event = Event(kind, str(row["text"]), number=int(row["number"]), time=when, place=str(row.get("place", "")))
+        event = KernelEvent(
+            kind, str(row["text"]), number=int(row["number"]), time=when, place=str(row.get("place", ""))
+        )
         boot, uuid = int(row.get("boot", 0)), str(row.get("uuid", ""))
         return GpuEvent(str(row["gpu"]), event, str(row["vm"]), boot, old=True, uuid=uuid)
     except (KeyError, ValueError, TypeError):

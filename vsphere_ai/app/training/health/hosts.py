@@ -13,7 +13,7 @@ from vsphere_ai.gpu.smi.live import RUNNING
 from vsphere_ai.gpu.smi.running import RunningVgpu, parse_running
 from vsphere_ai.health.answers import MEASURES, SMI, SmiGpu, gpus_in, measures_in, names_lost_gpu, with_measures
 from vsphere_ai.health.witness import HostFacts
-from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.model.vm_sets import real_ref
@@ -88,17 +88,17 @@ def _host(node: Node, estate: Estate) -> Facts | None:
 def _running(host: Facts) -> Sequence[RunningVgpu]:
     answer = host.probes.get(RUNNING.name)
     try:
-        return parse_running(answer.status, answer.stdout) if isinstance(answer, Output) else ()
+        return parse_running(answer.status, answer.stdout) if isinstance(answer, CommandOutput) else ()
     except UnreadableOutput:
         return ()
 
 
-def _unread(answer: Output | ProbeFailure | None) -> str:
+def _unread(answer: CommandOutput | ProbeFailure | None) -> str:
     """Return why a log could not be read, or one that was rotated, which need not be there.
 
     grep ends with 1 where no line has the word.
     """
-    if not isinstance(answer, Output):
+    if not isinstance(answer, CommandOutput):
         return answer.reason if answer is not None else NO_SSH
     said = [line for line in answer.stderr.splitlines() if not (".gz" in line and "No such file" in line)]
     if answer.status > 1 or any(".gz" in line for line in said):
@@ -106,8 +106,8 @@ def _unread(answer: Output | ProbeFailure | None) -> str:
     return ""
 
 
-def _lines(answer: Output | ProbeFailure | None) -> tuple[str, ...]:
-    return tuple(answer.stdout.splitlines()) if isinstance(answer, Output) else ()
+def _lines(answer: CommandOutput | ProbeFailure | None) -> tuple[str, ...]:
+    return tuple(answer.stdout.splitlines()) if isinstance(answer, CommandOutput) else ()
 
 
 def _time(value: object) -> datetime | None:
@@ -119,14 +119,16 @@ def _time(value: object) -> datetime | None:
         return None
 
 
-def _ahead(answer: Output | ProbeFailure | None, read: datetime) -> float | None:
+def _ahead(answer: CommandOutput | ProbeFailure | None, read: datetime) -> float | None:
     """Return how many seconds the clock of a host is ahead of this machine's."""
-    own = _time("".join(_lines(answer)).strip()) if isinstance(answer, Output) and not answer.status else None
+    own = _time("".join(_lines(answer)).strip()) if isinstance(answer, CommandOutput) and not answer.status else None
     return (own - read).total_seconds() if own is not None else None
 
 
-def _gpus(answer: Output | ProbeFailure | None, more: Output | ProbeFailure | None) -> tuple[Mapping[str, SmiGpu], str]:
-    if not isinstance(answer, Output):
+def _gpus(
+    answer: CommandOutput | ProbeFailure | None, more: CommandOutput | ProbeFailure | None
+) -> tuple[Mapping[str, SmiGpu], str]:
+    if not isinstance(answer, CommandOutput):
         return {}, answer.reason if answer is not None else NO_SSH
     try:
         gpus = tuple(gpus_in(answer.stdout)) if not answer.status or names_lost_gpu(answer.stdout) else ()
@@ -134,7 +136,7 @@ def _gpus(answer: Output | ProbeFailure | None, more: Output | ProbeFailure | No
         return {}, "the output of nvidia-smi is not as expected"
     if answer.status and not gpus:
         return {}, f"nvidia-smi ended with {answer.status}"
-    rows = measures_in(more.stdout) if isinstance(more, Output) and not more.status else {}
+    rows = measures_in(more.stdout) if isinstance(more, CommandOutput) and not more.status else {}
     return {gpu.bus: gpu for gpu in with_measures(gpus, rows)}, ""
 
 

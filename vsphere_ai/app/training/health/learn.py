@@ -10,9 +10,9 @@ from vsphere_ai.app.training.health.checked import HealthRequest
 from vsphere_ai.app.training.health.read import read_health
 from vsphere_ai.benchmarks.statistics import norm
 from vsphere_ai.errors import UsageError
-from vsphere_ai.health.checks import Observed, judge
+from vsphere_ai.health.checks import ObservedVm, judge
 from vsphere_ai.health.finding import VmFinding, sentence
-from vsphere_ai.health.profile import MEASURES, Learned, Number, Profile, learned, measured
+from vsphere_ai.health.profile import MEASURES, HealthProfile, HealthyNumber, Learned, learned, measured
 from vsphere_ai.model.names.name_ranges import listed
 
 EXACT = ("gpus", "gpu_name", "driver", "cuda", "packages", "rails", "mtu", "policy_routes", "roce_v2")
@@ -29,7 +29,7 @@ def learn_profile(request: HealthRequest, emit: Emit = ignore) -> Learned:
     return of_observed(read.observed)
 
 
-def of_observed(observed: Sequence[Observed]) -> Learned:
+def of_observed(observed: Sequence[ObservedVm]) -> Learned:
     """Return the profile of VMs as they were seen, see `learn_profile`."""
     bad = {o.node.vm: f for o in observed if (f := _problem(o))}
     good = {o.node.vm: o for o in observed if o.node.vm not in bad}
@@ -47,12 +47,12 @@ def of_observed(observed: Sequence[Observed]) -> Learned:
     if not like:
         raise UsageError(f"no two of these are alike: {listed(good)}", "learn from one VM", rule="health.learn")
     forms = dict.fromkeys(form for o in like for form in own[o.node.vm].kernel_log)
-    profile = Profile.model_validate({**usual, "kernel_log": tuple(forms), "numbers": _numbers(like)})
+    profile = HealthProfile.model_validate({**usual, "kernel_log": tuple(forms), "numbers": _numbers(like)})
     return Learned(profile, tuple(o.node.vm for o in like), left_out)
 
 
-def _problem(observed: Observed) -> VmFinding | None:
-    found = judge(observed, Profile()).findings
+def _problem(observed: ObservedVm) -> VmFinding | None:
+    found = judge(observed, HealthProfile()).findings
     return next((f for f in found if f.verdict in ("unknown", "fail")), None)
 
 
@@ -66,7 +66,7 @@ def _usual(name: str, values: Mapping[str, object]) -> object:
     return next(value for value in values.values() if repr(value) == text)
 
 
-def _numbers(observed: Iterable[Observed]) -> dict[str, Number]:
+def _numbers(observed: Iterable[ObservedVm]) -> dict[str, HealthyNumber]:
     """Return mean and spread of each number, without outliers."""
     values: dict[str, list[float]] = {}
     for each in observed:
@@ -74,7 +74,7 @@ def _numbers(observed: Iterable[Observed]) -> dict[str, Number]:
             values.setdefault(name, []).extend(value for _, value in found)
     found_norms = {name: norm(values[name], MEASURES[name].share) for name in MEASURES if name in values}
     return {
-        name: Number(typical=round(n.mean, 3), spread=round(n.sigma, 3), vms=n.count)
+        name: HealthyNumber(typical=round(n.mean, 3), spread=round(n.sigma, 3), vms=n.count)
         for name, n in found_norms.items()
         if n is not None
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vsphere_ai.app.training.nodes.facts import NodeState
 from vsphere_ai.fabric import pci
-from vsphere_ai.health.placement import Place
-from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.health.placement import VmPlace
+from vsphere_ai.model.facts import CommandOutput, Facts
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.steps import Probe
@@ -13,10 +13,10 @@ from vsphere_ai.model.steps import Probe
 ATS = Probe("health.ats", ("esxcli", "system", "settings", "kernel", "list", "-o", "atsSupport"))
 
 
-def place_of(node: Node, state: NodeState, host: Facts) -> Place:
+def place_of(node: Node, state: NodeState, host: Facts) -> VmPlace:
     """Return what is known of the place of a VM."""
     ats, unread = _ats(host)
-    return Place(state.functions, _near(host), bool(node.gpus and (state.functions or node.passed)), ats, unread)
+    return VmPlace(state.functions, _near(host), bool(node.gpus and (state.functions or node.passed)), ats, unread)
 
 
 def _near(host: Facts) -> dict[int, tuple[str, ...]]:
@@ -33,7 +33,7 @@ def _near(host: Facts) -> dict[int, tuple[str, ...]]:
 def _ats(host: Facts) -> tuple[bool | None, str]:
     """Return whether the kernel runs with ATS, as the table of esxcli says: name, type, configured, runtime."""
     answer = host.probes.get(ATS.name)
-    if not isinstance(answer, Output):
+    if not isinstance(answer, CommandOutput):
         return None, answer.reason if answer is not None else ""
     rows = (line.split() for line in answer.stdout.splitlines())
     now = next((row[3] for row in rows if len(row) > 3 and row[0] == "atsSupport"), "")

@@ -12,15 +12,15 @@ from vsphere_ai.app.estate.read_estate import report_malformed
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status
-from vsphere_ai.app.training.health.history import History
+from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.hosts import PROBES, host_facts, loads, placed
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.app.training.nodes.preflight import ask_guest
 from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import Answer, GuestFacts, read_guest, refined
-from vsphere_ai.health.checks import Observed
+from vsphere_ai.health.answers import CommandAnswer, GuestFacts, read_guest, refined
+from vsphere_ai.health.checks import ObservedVm
 from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
 from vsphere_ai.health.dcgm import in_use
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
@@ -48,7 +48,7 @@ class HealthRead:
     vcenter: str
     instance: str
     settings: GuestSettings
-    observed: tuple[Observed, ...]
+    observed: tuple[ObservedVm, ...]
     use: Mapping[str, bool] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
 
@@ -68,7 +68,7 @@ def read_health(request: NodesRequest, emit: Emit) -> HealthRead:
     return HealthRead(vcenter, found.estate.about.instance, settings, tuple(observed), use, off)
 
 
-def _in_use(observed: Observed, host: Sequence[int]) -> bool | None:
+def _in_use(observed: ObservedVm, host: Sequence[int]) -> bool | None:
     """Return whether the GPUs of a VM are in use, as guest and host show it; None where neither does."""
     if not observed.node.gpus or observed.error:
         return None
@@ -93,13 +93,13 @@ def ask_all(
             shell.close()
 
 
-def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[Observed]:
+def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[ObservedVm]:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
 
     emit(Status(f"health: {len(found.nodes)} guests"))
     off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
 
-    def asked(shell: GuestSsh) -> tuple[Mapping[str, Answer], datetime]:
+    def asked(shell: GuestSsh) -> tuple[Mapping[str, CommandAnswer], datetime]:
         return ask_guest(shell, ASKED), datetime.now(UTC)
 
     facts = ask_all([n for n in found.nodes if n.vm not in off], settings, asked)
@@ -108,7 +108,7 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
         state, known = found.states[node.vm], facts.get(node.vm)
         node = placed(node, found.estate)
         host = host_facts(node, state, found.estate, read)
-        made = Observed(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC), asked=state.asked)
+        made = ObservedVm(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC), asked=state.asked)
         if known is None:
             made = replace(made, error="the VM is not powered on", remedy="power it on")
         elif isinstance(known, VsphereAiError):
@@ -126,7 +126,7 @@ def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: 
 
 
 def with_counters(
-    read: HealthRead, history: History, interval: float, emit: Emit, *, again: bool = False
+    read: HealthRead, history: HealthHistory, interval: float, emit: Emit, *, again: bool = False
 ) -> HealthRead:
     """Give every VM an earlier reading of its counters: that of the last check, else this one, and a later one.
 

@@ -7,12 +7,12 @@ from datetime import date, datetime
 
 from vsphere_ai.health.kernel.xids import known
 from vsphere_ai.model.bounded import json_value
-from vsphere_ai.model.records.assessment import Checked
+from vsphere_ai.model.records.assessment import HealthChecked
 from vsphere_ai.security.files import STATE, read_bytes
 from vsphere_ai.security.state_dir import file_name, state_dir
 
 
-def last_checks(vcenter: str) -> Mapping[str, Checked]:
+def last_checks(vcenter: str) -> Mapping[str, HealthChecked]:
     """Return the last check of each VM of a vCenter (its instance id); empty where none is kept or can be read."""
     try:
         path = state_dir() / "health" / f"{file_name(vcenter)}.json"
@@ -22,11 +22,13 @@ def last_checks(vcenter: str) -> Mapping[str, Checked]:
         return {}
 
 
-def _checks(counters: Mapping[str, Mapping[str, str]], xids: list[Mapping[str, str]]) -> Iterator[tuple[str, Checked]]:
+def _checks(
+    counters: Mapping[str, Mapping[str, str]], xids: list[Mapping[str, str]]
+) -> Iterator[tuple[str, HealthChecked]]:
     for vm, last in counters.items():
         own = sorted({int(x["number"]) for x in xids if x["vm"] == vm})
         fatal = tuple(number for number in own if known(number).fatal)
-        yield vm, Checked(_day(last["taken"]), tuple(own), fatal)
+        yield vm, HealthChecked(_day(last["taken"]), tuple(own), fatal)
 
 
 def _day(text: str) -> date:

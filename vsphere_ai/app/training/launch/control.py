@@ -14,7 +14,7 @@ from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, Guest
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
-from vsphere_ai.training.launch import RUNS, Launch, NodeFile, NodeLaunch, Process
+from vsphere_ai.training.launch import RUNS, Launch, LaunchProcess, NodeFile, NodeLaunch
 from vsphere_ai.training.run import NodeRun
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def _processes(each: NodeLaunch, job: TrainingJob, number: int) -> list[JsonValu
     ]
 
 
-def _order(process: Process, job: TrainingJob, number: int) -> int:
+def _order(process: LaunchProcess, job: TrainingJob, number: int) -> int:
     """Return when a process is started: by the launcher's rounds, and within one by the job's `start`."""
     later = {"together": False, "head_first": number > 0, "head_last": number == 0}[job.start]
     return 2 * process.order + int(later)

@@ -17,8 +17,8 @@ from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import LineFinding, faults, in_file, line_of
-from vsphere_ai.training.launch import Plan
-from vsphere_ai.training.machine import Machine
+from vsphere_ai.training.launch import LaunchPlan
+from vsphere_ai.training.machine import NodeMachine
 
 FORMATS = tuple(EXPORTS)
 TOPOLOGY = "/etc/nccl-topo.xml"
@@ -43,12 +43,12 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     found = job_nodes(job, request.job, request.estate, emit)
     export = EXPORTS[request.format]
     nodes, why = known_nodes(job, found, request.estate, emit) if export.has_rails else (found[0], {})
-    machines: dict[str, Machine] = {}
+    machines: dict[str, NodeMachine] = {}
     if request.format == "slurm":
         # nodes that a job lists need no inventory; without one their guests are not asked
         with suppress(UsageError):
             machines = machines_of(nodes, guest_settings(find_inventory(request.estate.inventory)), emit)
-    plan = Plan(job, nodes, job.training_job, TOPOLOGY, machines)
+    plan = LaunchPlan(job, nodes, job.training_job, TOPOLOGY, machines)
     for note in added_by_the_run({node.vm: plan.nccl(number) for number, node in enumerate(nodes)}, why):
         emit(Remark(RULE, note))
     text = export.write(plan)

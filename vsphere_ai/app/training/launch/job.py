@@ -13,9 +13,9 @@ from vsphere_ai.app.training.nodes.checked import Nodes
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, list_nodes
 from vsphere_ai.errors import Diagnostic, InputError, Refused
 from vsphere_ai.gpu.smi import live
-from vsphere_ai.language.yaml_files.document import Document, Faults, require
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load
-from vsphere_ai.language.yaml_files.validation import Place, validate
+from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import Outside, below
@@ -36,9 +36,9 @@ class LaunchRequest:
 def load_job(path: Path) -> TrainingJob:
     """Read a job; `InputError` with every fault in it, `UsageError` when there is no such file."""
     require(path, "job")
-    faults = Faults()
+    faults = FaultCollector()
     document = load(path, faults)
-    job = validate(TrainingJob, document.data, Place(document, (), faults))
+    job = validate(TrainingJob, document.data, ValuePlace(document, (), faults))
     faults.raise_any()
     if job is None:
         raise InputError([Diagnostic(document.mark_of(), "this is no job", "see vsphere-ai explain job")])
@@ -52,7 +52,7 @@ def _require_below(playbook: str, document: Document) -> None:
     try:
         below(Path(document.name).parent, playbook)
     except Outside:
-        faults, text = Faults(), f"{playbook!r} is not a file below the folder of {document.name}"
+        faults, text = FaultCollector(), f"{playbook!r} is not a file below the folder of {document.name}"
         document.refuse(faults, ("nodes", "playbook"), text, "put the job beside the playbook, or above it")
         faults.raise_any()
 

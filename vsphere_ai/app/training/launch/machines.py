@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.machine import CPUS, GPUS, MEMORY, Machine, machine_of
+from vsphere_ai.training.machine import CPUS, GPUS, MEMORY, NodeMachine, machine_of
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 RULE = "render.guest"
 
 
-def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ignore) -> dict[str, Machine]:
+def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ignore) -> dict[str, NodeMachine]:
     """Return what guests show, by VM; one that does not answer is left out, with a remark."""
     from vsphere_ai.connect.secure_shell.guest_ssh import on_guests
 
     found, made = on_guests(nodes, settings, _machine), {}
     for node in nodes:
         answer = found[node.vm]
-        if isinstance(answer, Machine):
+        if isinstance(answer, NodeMachine):
             made[node.vm] = answer
         else:
             why = answer if isinstance(answer, str) else answer.message
@@ -30,7 +30,7 @@ def machines_of(nodes: Sequence[Node], settings: GuestSettings, emit: Emit = ign
     return made
 
 
-def _machine(shell: GuestSsh) -> Machine | str:
+def _machine(shell: GuestSsh) -> NodeMachine | str:
     cpus, memory, gpus = (shell.run(argv) for argv in (CPUS, MEMORY, GPUS))
     try:
         return machine_of(cpus.out, memory.out, "" if gpus.code else gpus.out)

@@ -15,15 +15,15 @@ from vsphere_ai.app.training.nodes.checked import checked, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import Launch, programs_of
 from vsphere_ai.training.launchers import launch
-from vsphere_ai.training.run import LogsResult, NodeRun, RunResult
+from vsphere_ai.training.run import LaunchResult, LogsResult, NodeRun
 
 
-def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
+def start_job(request: LaunchRequest, emit: Emit = ignore) -> LaunchResult:
     """Start a job on its nodes, detached, and return the run. Where a node cannot start, none goes on.
 
     `Unreachable` or `Denied` for a guest that cannot be reached, `StepFailed` for one on which it does not start.
@@ -46,17 +46,17 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> RunResult:
     try:
         emit(Status(f"starting {run}"))
         start(made, shells, make_mesh(run, nodes, settings) if made.needs_mesh else None, resumed)
-        return RunResult(run, nodes, on_each(shells.values(), lambda shell: status(shell, run)))
+        return LaunchResult(run, nodes, on_each(shells.values(), lambda shell: status(shell, run)))
     finally:
         close(shells)
 
 
-def _wanted(made: Launch) -> Wanted:
+def _wanted(made: Launch) -> PreflightRequirements:
     """Return what the guests of a job are asked for."""
     job = made.job
     count = job.processes_per_node if isinstance(job.processes_per_node, int) else 0
     folders = (job.checkpoint.dir if job.checkpoint else None, job.workdir, *job.shared)
-    return Wanted(
+    return PreflightRequirements(
         count,
         (*made.listens, (0, job.control_port)),
         tuple(dict.fromkeys(str(each) for each in folders if each is not None)),
@@ -68,28 +68,28 @@ def _wanted(made: Launch) -> Wanted:
     )
 
 
-def run_status(request: RunRequest, emit: Emit = ignore) -> RunResult:
+def run_status(request: RunRequest, emit: Emit = ignore) -> LaunchResult:
     """Return how a run stands on each of its nodes."""
     return _asked(request, emit, lambda shell, run, _: status(shell, run))
 
 
-def watch_run(request: RunRequest, emit: Emit = ignore, gap: float = GAP) -> RunResult:
+def watch_run(request: RunRequest, emit: Emit = ignore, gap: float = GAP) -> LaunchResult:
     """Return how a run stands, and while it goes on whether it gets on: by the steps in its logs, and by NCCL.
 
     NCCL is asked once, and again `gap` seconds later unless the steps come in time.
     """
     with reached(request, emit) as all_guests:
         run, guests = all_guests.of_run(request)
-        result = RunResult(run, guests.nodes, guests.on_each(lambda shell: status(shell, run)))
+        result = LaunchResult(run, guests.nodes, guests.on_each(lambda shell: status(shell, run)))
         return result if result.is_over else replace(result, progress=progress_of(guests, result, emit, gap))
 
 
-def stop_run(request: RunRequest, emit: Emit = ignore) -> RunResult:
+def stop_run(request: RunRequest, emit: Emit = ignore) -> LaunchResult:
     """Stop a run on all its nodes, and return how it stands then; `left` are processes that could not be ended."""
     return _asked(request, emit, stop)
 
 
-def wait_for_run(request: RunRequest, emit: Emit = ignore, every: float = 2.0) -> RunResult:
+def wait_for_run(request: RunRequest, emit: Emit = ignore, every: float = 2.0) -> LaunchResult:
     """Return how a run stands once no process of it runs any more."""
     while True:
         found = run_status(request, emit)
@@ -106,7 +106,7 @@ def run_logs(request: RunRequest, emit: Emit = ignore) -> LogsResult:
         return LogsResult(run, guests.on_each(lambda shell: logs(shell, run)))
 
 
-def _asked(request: RunRequest, emit: Emit, work: Callable[[GuestSsh, str, TrainingJob], NodeRun]) -> RunResult:
+def _asked(request: RunRequest, emit: Emit, work: Callable[[GuestSsh, str, TrainingJob], NodeRun]) -> LaunchResult:
     with reached(request, emit) as all_guests:
         run, guests = all_guests.of_run(request)
-        return RunResult(run, guests.nodes, guests.on_each(lambda shell: work(shell, run, guests.job)))
+        return LaunchResult(run, guests.nodes, guests.on_each(lambda shell: work(shell, run, guests.job)))

@@ -19,12 +19,12 @@ from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
-from vsphere_ai.training.progress import Progress, judged, needs_second, node_of
-from vsphere_ai.training.ras import PORT, Answer, read_answer
-from vsphere_ai.training.run import NodeRun, RunResult
+from vsphere_ai.training.progress import JobProgress, judged, needs_second, node_of
+from vsphere_ai.training.ras import PORT, RasAnswer, read_answer
+from vsphere_ai.training.run import LaunchResult, NodeRun
 
 T = TypeVar("T")
-JobRun = RunResult
+JobRun = LaunchResult
 """How a run of a job stands, as every function that starts, watches or stops one returns it."""
 GAP = 5.0
 """Seconds between two questions to NCCL."""
@@ -94,7 +94,7 @@ def reached(request: RunRequest, emit: Emit = ignore) -> Iterator[Reached]:
         close(shells)
 
 
-def progress_of(found: Reached, result: RunResult, emit: Emit, gap: float) -> Progress:
+def progress_of(found: Reached, result: LaunchResult, emit: Emit, gap: float) -> JobProgress:
     """Return whether a run gets on."""
     runs = {vm: each for vm, each in result.found.items() if isinstance(each, NodeRun)}
     clocks = {vm: each.steps for vm, each in runs.items() if each.steps}
@@ -104,20 +104,20 @@ def progress_of(found: Reached, result: RunResult, emit: Emit, gap: float) -> Pr
     silence, answers = "", []
     for node in [n for n in found.nodes if n.vm in found.shells and runs.get(n.vm, NodeRun()).pids][:MOST_ASKED]:
         answer = _answer(found.shells[node.vm], address, found.nodes, runs)
-        if not isinstance(answer, Answer):
+        if not isinstance(answer, RasAnswer):
             silence = silence or answer
             continue
         answers = [answer]
         if needs_second(found.nodes, clocks, steps, answer):
             time.sleep(gap)
             again = _answer(found.shells[node.vm], address, found.nodes, runs)
-            answers += [again] if isinstance(again, Answer) else []
+            answers += [again] if isinstance(again, RasAnswer) else []
         break
     emit(Status(""))
     return judged(found.nodes, clocks, steps, answers, "" if answers else silence)
 
 
-def _answer(shell: GuestSsh, address: str, nodes: tuple[Node, ...], runs: Mapping[str, NodeRun]) -> Answer | str:
+def _answer(shell: GuestSsh, address: str, nodes: tuple[Node, ...], runs: Mapping[str, NodeRun]) -> RasAnswer | str:
     """Return what NCCL on a node answers, or why there is no answer about this run."""
     try:
         said = ras(shell, address)

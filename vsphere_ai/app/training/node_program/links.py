@@ -21,7 +21,7 @@ NOT_OURS = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError
 """What a message raises, or a connection, that is not of the run."""
 
 
-class Link:
+class LineConnection:
     """A connection with one message per line."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -82,10 +82,10 @@ class Strangers:
 
     def __init__(self, server: socket.socket, spec: Message) -> None:
         self.server, self.spec = server, spec
-        self.waiting: dict[Link, tuple[str, float]] = {}
+        self.waiting: dict[LineConnection, tuple[str, float]] = {}
         server.setblocking(False)
 
-    def proved(self, within: float) -> dict[int, Link]:
+    def proved(self, within: float) -> dict[int, LineConnection]:
         """Return the nodes that have proved it, after waiting for some seconds at most for anything to happen."""
         with selectors.DefaultSelector() as ready:
             ready.register(self.server, selectors.EVENT_READ)
@@ -106,7 +106,7 @@ class Strangers:
     def accept(self) -> None:
         """Take a connection, and send it what it is to answer."""
         try:
-            link = Link(self.server.accept()[0])
+            link = LineConnection(self.server.accept()[0])
         except OSError:
             return
         if len(self.waiting) >= MOST_STRANGERS:
@@ -115,7 +115,7 @@ class Strangers:
         self.waiting[link] = nonce, time.monotonic()
         link.send({"nonce": nonce})
 
-    def hear(self, link: Link) -> dict[int, Link]:
+    def hear(self, link: LineConnection) -> dict[int, LineConnection]:
         """Return the node that a message proves, with its connection; what is none ends the connection."""
         try:
             messages = link.read()
@@ -134,7 +134,7 @@ class Strangers:
         link.send({"proof": proof(self.spec["token"], "head", nonce)})
         return {number: link}
 
-    def drop(self, link: Link) -> None:
+    def drop(self, link: LineConnection) -> None:
         """End a connection that has proved nothing."""
         del self.waiting[link]
         link.sock.close()

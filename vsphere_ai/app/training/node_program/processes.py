@@ -138,7 +138,7 @@ def kill(pids: set[int], number: int) -> None:
                 continue
 
 
-class Node:
+class NodeProcesses:
     """The processes of a run on this node."""
 
     def __init__(self, spec: Message) -> None:

@@ -17,12 +17,12 @@ import sys
 import time
 from typing import Any
 
-from vsphere_ai.app.training.node_program.links import NOT_OURS, Link, Strangers, is_proved, proof
+from vsphere_ai.app.training.node_program.links import NOT_OURS, LineConnection, Strangers, is_proved, proof
 from vsphere_ai.app.training.node_program.processes import (
     DRAIN,
     TICK,
     Message,
-    Node,
+    NodeProcesses,
     authorize,
     leave,
     own_folder,
@@ -40,13 +40,13 @@ def silence(spec: Message) -> float:
     return SILENCE + DRAIN + float(spec["grace"])
 
 
-def follow(node: Node, asked: list[str]) -> None:
+def follow(node: NodeProcesses, asked: list[str]) -> None:
     """Do on a node what the first one says."""
     spec = node.spec
     until, link = time.monotonic() + GATHER, None
     while link is None:
         try:
-            link = Link(socket.create_connection(tuple(spec["head"]), timeout=10))
+            link = LineConnection(socket.create_connection(tuple(spec["head"]), timeout=10))
             own = secrets.token_hex(16)
             asked_for = str(link.line()["nonce"])
             link.send({"node": spec["node"], "proof": proof(spec["token"], "node", asked_for), "nonce": own})
@@ -85,9 +85,9 @@ def follow(node: Node, asked: list[str]) -> None:
 class Head:
     """The first node: it decides when processes start, when all are stopped, and whether the job starts again."""
 
-    def __init__(self, node: Node, server: socket.socket, asked: list[str]) -> None:
+    def __init__(self, node: NodeProcesses, server: socket.socket, asked: list[str]) -> None:
         self.node, self.spec, self.server, self.asked = node, node.spec, server, asked
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, LineConnection] = {}
         self.events: list[tuple[int, Message]] = []
         self.reason, self.stuck = "", False
         self.pinged = 0.0
@@ -247,7 +247,7 @@ def supervise(spec: Message, server: socket.socket | None) -> None:
     asked: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append("signal"))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    node = Node(spec)
+    node = NodeProcesses(spec)
     try:
         Head(node, server, asked).work() if server is not None else follow(node, asked)
     except BaseException as fault:

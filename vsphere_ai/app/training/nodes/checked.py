@@ -13,7 +13,7 @@ from vsphere_ai.errors import Refused, VsphereAiError
 from vsphere_ai.health import answers
 from vsphere_ai.health.answers import read_guest, refined
 from vsphere_ai.health.finding import sentence
-from vsphere_ai.health.preflight import Wanted
+from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ Nodes = tuple[tuple[Node, ...], Mapping[str, NodeState]]
 """Nodes in the order of their ranks, and their states as vCenter shows them; empty: not looked at."""
 
 
-def checked(nodes: Nodes, settings: GuestSettings, wanted: Wanted, emit: Emit, *, rule: str) -> tuple[Node, ...]:
+def checked(
+    nodes: Nodes, settings: GuestSettings, wanted: PreflightRequirements, emit: Emit, *, rule: str
+) -> tuple[Node, ...]:
     """Return the nodes with what their guests know of themselves; `Refused` where something blocks a start.
 
     `rule` is the id of the refusal.

@@ -14,7 +14,7 @@ from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes, meant
 from vsphere_ai.errors import Mark
 from vsphere_ai.health import nhc, prometheus
-from vsphere_ai.language.yaml_files.document import Faults, excerpt, load, quotable_text, require
+from vsphere_ai.language.yaml_files.document import FaultCollector, excerpt, load, quotable_text, require
 from vsphere_ai.model.topology import VmCpus
 
 Form = Literal["nhc", "prometheus"]
@@ -63,7 +63,7 @@ def check_node_files(form: Form, files: Sequence[Path]) -> CheckedNodeFiles:
 
     `InputError` with every fault and its place; `UsageError` for a file that is not there.
     """
-    faults, count = Faults(), 0
+    faults, count = FaultCollector(), 0
     notes: list[str] = []
     for path in files:
         require(path, "file")
@@ -78,7 +78,7 @@ def _wanted(request: NodesExportRequest) -> NodesRequest:
     return NodesRequest(vms=tuple(request.what), estate=request.estate)
 
 
-def _nhc(path: Path, faults: Faults, notes: list[str]) -> int:
+def _nhc(path: Path, faults: FaultCollector, notes: list[str]) -> int:
     text = quotable_text(path)  # notes name checks of the file
     lines, wrong = nhc.read(text)
     for fault in wrong:
@@ -90,7 +90,7 @@ def _nhc(path: Path, faults: Faults, notes: list[str]) -> int:
     return sum(bool(line.check) for line in lines)
 
 
-def _prometheus(path: Path, faults: Faults) -> int:
+def _prometheus(path: Path, faults: FaultCollector) -> int:
     document = load(path, faults)
     for fault in prometheus.faults(document.data):
         document.refuse(faults, fault.path, fault.message, fault.help)

@@ -88,7 +88,7 @@ class NodeState:
 
 
 @dataclass(frozen=True)
-class _Nic:
+class _AdapterNic:
     """A network adapter of a VM with its name in the set and in the guest, and the addresses that the guest has."""
 
     device: VirtualDevice
@@ -132,7 +132,7 @@ def node_of(chosen: Chosen, estate: Estate) -> tuple[Node, NodeState]:
     return node, NodeState(power, tools, leased, reported, whole, switches, settings, functions, vgpus, asked)
 
 
-def _asked(chosen: Chosen, nics: Sequence[_Nic], facts: Facts) -> Iterator[tuple[str, Mapping[str, int | bool]]]:
+def _asked(chosen: Chosen, nics: Sequence[_AdapterNic], facts: Facts) -> Iterator[tuple[str, Mapping[str, int | bool]]]:
     """Yield what the play makes of each rail: MTU, GIDs of RoCE v2, and a rule where the network file has one."""
     try:
         file = (given_network(settings_of(facts)) or {}).get("ethernets")
@@ -154,7 +154,7 @@ def _real(facts: Facts) -> str:
     return f"VirtualMachine:{facts.get(MOID) or facts.ref.partition(':')[2]}"
 
 
-def _nics(facts: Facts) -> Iterator[_Nic]:
+def _nics(facts: Facts) -> Iterator[_AdapterNic]:
     mark = mark_of(facts)
     names = {nic.mac: nic.name for nic in (mark.nics if mark else ())}
     interfaces = _interfaces(facts)
@@ -162,7 +162,7 @@ def _nics(facts: Facts) -> Iterator[_Nic]:
     for device in facts.get(DEVICES) or ():
         mac = str(device.get("macAddress", "")).lower()
         if mac:
-            yield _Nic(device, mac, names.get(mac, ""), interfaces.get(mac, ""), reported.get(mac, ()))
+            yield _AdapterNic(device, mac, names.get(mac, ""), interfaces.get(mac, ""), reported.get(mac, ()))
 
 
 def _interfaces(facts: Facts) -> dict[str, str]:
@@ -193,7 +193,7 @@ def _by_family(addresses: Sequence[str]) -> list[str]:
     return sorted(addresses, key=lambda text: ip_address(text).version)
 
 
-def _control(chosen: Chosen, nics: Sequence[_Nic]) -> _Nic | None:
+def _control(chosen: Chosen, nics: Sequence[_AdapterNic]) -> _AdapterNic | None:
     """Return the adapter for SSH and control traffic: the one that is asked for, the primary one, or the first."""
     if chosen.control:
         return next((nic for nic in nics if nic.name == chosen.control), None)
@@ -202,14 +202,14 @@ def _control(chosen: Chosen, nics: Sequence[_Nic]) -> _Nic | None:
     return next((nic for own in (primary, usual) for nic in own), None)
 
 
-def _is_rail(chosen: Chosen, nic: _Nic) -> bool:
+def _is_rail(chosen: Chosen, nic: _AdapterNic) -> bool:
     wanted = chosen.nics.get(nic.name)
     if wanted is not None and (wanted.rail is not None or wanted.role is not None):
         return wanted.rail is not None or wanted.role == "rdma"
     return nic.device.get("_typeName") in (PVRDMA, SRIOV)
 
 
-def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Estate) -> Iterator[Rail]:
+def _rails(chosen: Chosen, nics: Sequence[_AdapterNic], host: Facts | None, estate: Estate) -> Iterator[Rail]:
     found, numa = pci.devices(host) if host else {}, host_numa(host)
     for nic in nics:
         if not _is_rail(chosen, nic):
@@ -233,7 +233,9 @@ def _rails(chosen: Chosen, nics: Sequence[_Nic], host: Facts | None, estate: Est
         )
 
 
-def _switches(chosen: Chosen, nics: Sequence[_Nic], host: Facts, estate: Estate) -> Iterator[tuple[str, RailSwitch]]:
+def _switches(
+    chosen: Chosen, nics: Sequence[_AdapterNic], host: Facts, estate: Estate
+) -> Iterator[tuple[str, RailSwitch]]:
     for nic in nics:
         group = estate.get(f"{dvs.PORT_GROUP}:{key_of(nic.device)}")
         if not _is_rail(chosen, nic) or group is None:
@@ -244,7 +246,7 @@ def _switches(chosen: Chosen, nics: Sequence[_Nic], host: Facts, estate: Estate)
         yield nic.interface, RailSwitch(mtu, tuple(u for u in uplinks if u != followed.uplink))
 
 
-def _functions(nics: Sequence[_Nic], host: Facts, estate: Estate) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _functions(nics: Sequence[_AdapterNic], host: Facts, estate: Estate) -> Iterator[tuple[str, tuple[str, ...]]]:
     for nic in nics:
         if nic.device.get("_typeName") == SRIOV:
             switch = dvs.switch_of(estate, estate.get(f"{dvs.PORT_GROUP}:{key_of(nic.device)}"))

@@ -11,7 +11,7 @@ from vsphere_ai.app.estate.read_estate import named, report_malformed
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
-from vsphere_ai.kubernetes.export import Export, Options, export
+from vsphere_ai.kubernetes.export import ManifestExport, Options, export
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.kubernetes.guest_network import INTERFACE
@@ -47,7 +47,7 @@ class ExportResult:
     """The estate that was read, and the manifest with its findings."""
 
     estate: Estate
-    export: Export
+    export: ManifestExport
 
     @property
     def exit_code(self) -> int:
@@ -73,7 +73,7 @@ def export_manifests(request: ExportRequest, emit: Emit = ignore) -> ExportResul
         inventory = session.inventory
     origin = f"the vCenter {session.settings.name} and the pools of {inventory.path.name}"
 
-    def made(estate: Estate) -> Export:
+    def made(estate: Estate) -> ManifestExport:
         nodes = nodes_of(estate, chosen, request.interfaces)
         return export(pods_on(nodes, inventory.pools, inventory.reserved), request.options, origin)
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsphere_ai.kubernetes.check import FAMILIES, MAX_VALUES, Checked, check_documents
+from vsphere_ai.kubernetes.check import FAMILIES, MAX_VALUES, ManifestCheck, check_documents
 from vsphere_ai.language.yaml_files.document import (
     MAX_BYTES,
     Document,
-    Faults,
+    FaultCollector,
     decode,
     parse_stream,
     quotable_text,
@@ -36,7 +36,7 @@ class ManifestsRequest:
 class ManifestsResult:
     """What was found in manifests."""
 
-    checked: Checked
+    checked: ManifestCheck
 
     @property
     def exit_code(self) -> int:
@@ -51,13 +51,13 @@ def check_manifests(request: ManifestsRequest) -> ManifestsResult:
 
     What another project's objects say is not looked at; they are counted.
     """
-    faults = Faults()
+    faults = FaultCollector()
     documents = [document for file in request.files for document in _documents(file, faults)]
     faults.raise_any()
     return ManifestsResult(check_documents(documents, request.families))
 
 
-def _documents(file: Path, faults: Faults) -> list[Document]:
+def _documents(file: Path, faults: FaultCollector) -> list[Document]:
     if str(file) == STDIN:
         text, name = decode(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"), "stdin"
     else:

@@ -15,9 +15,9 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.nodes.facts import NodeState
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import Answer, Asked, link_of, read_guest, refined
+from vsphere_ai.health.answers import CommandAnswer, GuestCommand, link_of, read_guest, refined
 from vsphere_ai.health.finding import VmFinding
-from vsphere_ai.health.preflight import IP_AND_ICMP, Path, Seen, Wanted, preflight_findings
+from vsphere_ai.health.preflight import IP_AND_ICMP, PreflightNode, PreflightRequirements, RailPath, preflight_findings
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Preflight:
 
     findings: tuple[VmFinding, ...]
     nodes: tuple[Node, ...]
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, PreflightNode] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -64,7 +64,7 @@ class Preflight:
 def preflight(
     nodes: Sequence[Node],
     settings: GuestSettings,
-    wanted: Wanted | None = None,
+    wanted: PreflightRequirements | None = None,
     *,
     states: Mapping[str, NodeState] | None = None,
     emit: Emit = ignore,
@@ -76,7 +76,7 @@ def preflight(
     """
     from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
 
-    wanted = wanted or Wanted()
+    wanted = wanted or PreflightRequirements()
     known = states or {}
     emit(Status(f"pre-flight: {len(nodes)} guests"))
     seen = {node.vm: _from_vcenter(known.get(node.vm)) for node in nodes}
@@ -87,7 +87,7 @@ def preflight(
             seen[vm] = _of_error(seen[vm], error)
         by_vm = {node.vm: node for node in nodes}
 
-        def ask(shell: GuestSsh) -> Seen:
+        def ask(shell: GuestSsh) -> PreflightNode:
             return _asked(shell, by_vm[shell.vm], wanted, seen[shell.vm])
 
         for vm, found in on_each(shells.values(), ask).items():
@@ -115,20 +115,20 @@ def preflight(
     return Preflight(preflight_findings(judged, seen, wanted, paths), whole, seen)
 
 
-def ask_guest(shell: GuestSsh, asked: Sequence[Asked]) -> dict[str, Answer]:
+def ask_guest(shell: GuestSsh, asked: Sequence[GuestCommand]) -> dict[str, CommandAnswer]:
     """Return what a guest answers; a command that fails on the way has its reason as answer.
 
     Where the GPUs cannot be listed, other calls of the driver are left out. `VsphereAiError` where the guest itself
     cannot be reached any more, `GuestTimedOut` where it runs no command any more.
     """
-    found: dict[str, Answer] = {}
+    found: dict[str, CommandAnswer] = {}
     for each in asked:
-        if each.argv[0] != answers.SMI.argv[0] or not found.get(answers.SMI.name, Answer()).failure:
+        if each.argv[0] != answers.SMI.argv[0] or not found.get(answers.SMI.name, CommandAnswer()).failure:
             found[each.name] = _answer(shell, each.argv, each.timeout)
     return found
 
 
-def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes = b"") -> Answer:
+def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes = b"") -> CommandAnswer:
     """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
 
@@ -140,21 +140,21 @@ def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes =
         except GuestTimedOut:
             message = f"{shell.vm}: the guest runs no command: neither `{argv[0]}` nor `{NOTHING[0]}` ended in time"
             raise GuestTimedOut(message, "look at the console of the VM, then restart the guest") from error
-        return Answer(failure=error.message.partition(": ")[2])
+        return CommandAnswer(failure=error.message.partition(": ")[2])
     if done.truncated:
-        return Answer(failure="it wrote more than is read, and was ended")
-    return Answer(done.code, done.out + (done.err if done.code else ""))
+        return CommandAnswer(failure="it wrote more than is read, and was ended")
+    return CommandAnswer(done.code, done.out + (done.err if done.code else ""))
 
 
-def _from_vcenter(state: NodeState | None) -> Seen:
-    return Seen(power=state.power, leased=state.leased) if state else Seen()
+def _from_vcenter(state: NodeState | None) -> PreflightNode:
+    return PreflightNode(power=state.power, leased=state.leased) if state else PreflightNode()
 
 
-def _of_error(seen: Seen, error: VsphereAiError) -> Seen:
+def _of_error(seen: PreflightNode, error: VsphereAiError) -> PreflightNode:
     return replace(seen, error=error.message.partition(": ")[2] or error.message, remedy=error.remedy)
 
 
-def _asked(shell: GuestSsh, node: Node, wanted: Wanted, seen: Seen) -> Seen:
+def _asked(shell: GuestSsh, node: Node, wanted: PreflightRequirements, seen: PreflightNode) -> PreflightNode:
     versions = replace(answers.VERSIONS, argv=(wanted.python, *answers.VERSIONS.argv[1:]))
     basic = [versions if each.name == versions.name else each for each in BASIC]
     asked = [each for each in basic if wanted.gpus or each.name not in GPU_QUESTIONS]
@@ -185,7 +185,7 @@ class _Faults(BaseModel):
     faults: dict[int, str] = {}
 
 
-def _looked(shell: GuestSsh, wanted: Wanted) -> _There:
+def _looked(shell: GuestSsh, wanted: PreflightRequirements) -> _There:
     """Return what of the job's files and programs a guest has; what it does not answer is not known."""
     programs = wanted.programs.get(shell.vm, ())
     if not (wanted.scripts or wanted.shared or programs):
@@ -211,7 +211,10 @@ def _probe(shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: 
 
 
 def _try_ports(
-    nodes: Sequence[Node], shells: Mapping[str, GuestSsh], listens: Sequence[tuple[int, int]], seen: dict[str, Seen]
+    nodes: Sequence[Node],
+    shells: Mapping[str, GuestSsh],
+    listens: Sequence[tuple[int, int]],
+    seen: dict[str, PreflightNode],
 ) -> None:
     """Let the ports of the job listen, connect to them from every node, and end them; notes what was seen of each.
 
@@ -255,7 +258,7 @@ def _connected(shell: GuestSsh, to: Sequence[tuple[str, int]], *, end: bool = Fa
     return {(address, port): found.get(json.dumps([address, port]), "no answer") for address, port in to}
 
 
-def _try_logins(nodes: Sequence[Node], head: GuestSsh, port: int, seen: dict[str, Seen]) -> None:
+def _try_logins(nodes: Sequence[Node], head: GuestSsh, port: int, seen: dict[str, PreflightNode]) -> None:
     """Log in from rank 0's node to the others; with a port, for a key that comes with the run, only connect to it."""
     others = [node.address for node in nodes[1:]]
     if port:
@@ -275,7 +278,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _paths(nodes: Sequence[Node], seen: dict[str, Seen], shells: Mapping[str, GuestSsh]) -> list[Path]:
+def _paths(nodes: Sequence[Node], seen: dict[str, PreflightNode], shells: Mapping[str, GuestSsh]) -> list[RailPath]:
     """Return whether packets pass from each node to the next one of the ring, on every rail that both have.
 
     What goes wrong with a guest is noted.
@@ -285,7 +288,7 @@ def _paths(nodes: Sequence[Node], seen: dict[str, Seen], shells: Mapping[str, Gu
     after = {node.vm: nodes[(at + 1) % len(nodes)] for at, node in enumerate(nodes)} if len(nodes) > 1 else {}
     by_vm = {node.vm: node for node in nodes}
 
-    def ping(shell: GuestSsh) -> list[Path]:
+    def ping(shell: GuestSsh) -> list[RailPath]:
         node, peer = by_vm[shell.vm], after[shell.vm]
         found = []
         for rail in node.rails:
@@ -295,7 +298,7 @@ def _paths(nodes: Sequence[Node], seen: dict[str, Seen], shells: Mapping[str, Gu
                 continue
             large = _passes(shell, rail.interface, other.address, rail.mtu)
             small = None if large else _passes(shell, rail.interface, other.address, 576)
-            found.append(Path(node.vm, peer.vm, rail, large, small))
+            found.append(RailPath(node.vm, peer.vm, rail, large, small))
         return found
 
     results = on_each((shells[vm] for vm in after), ping)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.fabric.pci import Device
+from vsphere_ai.fabric.pci import PciFunction
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.pci_address import read_pci
@@ -30,7 +30,7 @@ VM_PATHS = (
 AFFINITY = "numa.nodeAffinity"
 
 
-def site_of(address: str, found: Mapping[str, Device], numa: HostNuma) -> PciSite | None:
+def site_of(address: str, found: Mapping[str, PciFunction], numa: HostNuma) -> PciSite | None:
     """Return where a device of a host sits; None for an address that the host does not have."""
     device = found.get(address)
     if device is None:
@@ -63,7 +63,7 @@ def vm_cpus(vm: Facts) -> VmCpus:
     )
 
 
-def passed_nics(vm: Facts, found: Mapping[str, Device], numa: HostNuma) -> Iterator[PassedNic]:
+def passed_nics(vm: Facts, found: Mapping[str, PciFunction], numa: HostNuma) -> Iterator[PassedNic]:
     """Yield the NICs that a VM has as whole PCI devices."""
     for device in vm.get("config.hardware.device") or ():
         backing, slot = device.get("backing") or {}, slot_of(device)
@@ -73,7 +73,7 @@ def passed_nics(vm: Facts, found: Mapping[str, Device], numa: HostNuma) -> Itera
             yield PassedNic(guest_address(slot) if slot is not None else "", site)
 
 
-def vgpu_sites(vm: str, host: Facts, found: Mapping[str, Device], numa: HostNuma) -> Iterator[tuple[str, PciSite]]:
+def vgpu_sites(vm: str, host: Facts, found: Mapping[str, PciFunction], numa: HostNuma) -> Iterator[tuple[str, PciSite]]:
     """Yield the GPUs that run the vGPUs of a VM, with the UUIDs of the vGPUs; none of a host that was not asked."""
     for each in live.running(host) or ():
         site = site_of(each.pci, found, numa)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.project.trust import AT_ONCE, Shown, keep_shown, shown_by
+from vsphere_ai.app.project.trust import AT_ONCE, ShownKey, keep_shown, shown_by
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.errors import Denied, Unreachable, UsageError
@@ -44,11 +44,11 @@ def trust_guests(request: TrustGuestsRequest, emit: Emit = ignore) -> int:
     known = HostKeys(path, may_be_absent=True)
     ways = settings.endpoints
 
-    def look(node: Node) -> Shown:
+    def look(node: Node) -> ShownKey:
         address, port = ways.get(node.vm, (node.address, settings.port))
         if not address:
             error = Unreachable(f"the guest of {node.vm} has no address", "start it, with VMware Tools running")
-            return Shown(node.vm, node.vm, "absent", error=error)
+            return ShownKey(node.vm, node.vm, "absent", error=error)
         return shown_by(known, node.vm, address, port)
 
     result = list_nodes(request.nodes, emit)

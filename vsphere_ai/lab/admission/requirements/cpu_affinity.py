@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 
 
-@requirement(24, frozenset({Occasion.VMOTION, Occasion.EVACUATE}), Group.SOURCE)
-def cpu_affinity(case: Case) -> Faults:
+@requirement(24, frozenset({Occasion.VMOTION, Occasion.EVACUATE}), CheckTests.SOURCE)
+def cpu_affinity(case: LabCase) -> Faults:
     """Yield a fault where the VM is bound to processors."""
     affinity = case.config.cpuAffinity
     if affinity is not None and affinity.affinitySet and not case.runs_here:

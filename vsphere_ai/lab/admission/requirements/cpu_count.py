@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.host_resources import MOST_VCPUS_OF_HOST, most_vcpus
 from vsphere_ai.lab.managed.running_vms import powered_on
 
 
-@requirement(20, RUNS | {Occasion.START, Occasion.RECONFIGURE}, Group.HOST)
-def cpu_count(case: Case) -> Faults:
+@requirement(20, RUNS | {Occasion.START, Occasion.RECONFIGURE}, CheckTests.HOST)
+def cpu_count(case: LabCase) -> Faults:
     """Yield a fault where the host has too few processors, or runs no such VM."""
     machine, cpus = case.farm.host(case.host), int(case.config.hardware.numCPU)
     board, counts = machine.mainboard, {"numCpuVm": cpus}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.host_resources import requirements
 from vsphere_ai.lab.managed.vms.cpu_features import needed
 
 
-@requirement(22, frozenset({Occasion.VMOTION, Occasion.EVACUATE, Occasion.POWER_ON}), Group.HOST)
-def cpu_features(case: Case) -> Faults:
+@requirement(22, frozenset({Occasion.VMOTION, Occasion.EVACUATE, Occasion.POWER_ON}), CheckTests.HOST)
+def cpu_features(case: LabCase) -> Faults:
     """Yield a fault that names the features which the VM would miss."""
     shown = case.farm.host(case.host).mainboard.shown_features
     missing = tuple(feature for feature in needed(case.vm) if feature not in shown)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.supply import cpu_need, free_mhz
 
 
-@requirement(52, RUNS | {Occasion.RECONFIGURE}, Group.POOL)
-def cpu_reservation(case: Case) -> Faults:
+@requirement(52, RUNS | {Occasion.RECONFIGURE}, CheckTests.POOL)
+def cpu_reservation(case: LabCase) -> Faults:
     """Yield a fault where the host has not the MHz to reserve."""
     need, free = cpu_need(case.vm, case.config), free_mhz(case.farm, case.host, case.vm)
     grows = case.occasion is not Occasion.RECONFIGURE or need > cpu_need(case.vm)

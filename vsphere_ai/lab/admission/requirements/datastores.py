@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import ALWAYS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import ALWAYS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed import datastores as stores
 
 
-@requirement(30, ALWAYS - {Occasion.RECONFIGURE}, Group.DATASTORE)
-def datastores(case: Case) -> Faults:
+@requirement(30, ALWAYS - {Occasion.RECONFIGURE}, CheckTests.DATASTORE)
+def datastores(case: LabCase) -> Faults:
     """Yield a fault for the VM's own files and for each disk that the host does not reach."""
     home = stores.home_of(case.farm, case.config)
     if home.ref not in case.host["datastore"]:
@@ -32,7 +32,7 @@ def datastores(case: Case) -> Faults:
             )
 
 
-def _not_mounted(case: Case, ref: object) -> Exception:
+def _not_mounted(case: LabCase, ref: object) -> Exception:
     name = str(case.farm.store.get(ref)["name"])
     error: Exception = vim.fault.InvalidDatastore(
         datastore=ref, name=name, msg=f"Datastore '{name}' is not accessible from {case.host['name']}."

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pyVmomi import vmodl
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.networks import dvs_bandwidth
 from vsphere_ai.lab.managed.vms import device_groups, devices_pci, virtual_functions
 
 
-@requirement(90, RUNS | {Occasion.START}, Group.HOST)
-def devices(case: Case) -> Faults:
+@requirement(90, RUNS | {Occasion.START}, CheckTests.HOST)
+def devices(case: LabCase) -> Faults:
     """Yield the fault of the first device that the VM does not get."""
     if case.runs_here:
         return

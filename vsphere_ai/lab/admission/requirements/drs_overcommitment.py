@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.supply import cluster_of, hosts_of, running
 from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.store import ManagedObject
@@ -19,8 +19,8 @@ from vsphere_ai.lab.store import ManagedObject
 PER_CORE, PER_CLUSTER = "maxvcpuspercore", "maxvcpusperclusterpct"
 
 
-@requirement(70, frozenset({Occasion.POWER_ON, Occasion.EVACUATE}), Group.NONE)
-def drs_overcommitment(case: Case) -> Faults:
+@requirement(70, frozenset({Occasion.POWER_ON, Occasion.EVACUATE}), CheckTests.NONE)
+def drs_overcommitment(case: LabCase) -> Faults:
     """Yield a fault for each limit that the VM would exceed."""
     cluster = cluster_of(case.farm, case.host)
     if cluster is None or not cluster["configurationEx"].drsConfig.enabled:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.failover_capacity import covers, settings
 from vsphere_ai.lab.admission.supply import cluster_of, cpu_need, memory_need
 
 
-@requirement(80, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.RECONFIGURE, Occasion.EVACUATE}), Group.NONE)
-def failover(case: Case) -> Faults:
+@requirement(
+    80, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.RECONFIGURE, Occasion.EVACUATE}), CheckTests.NONE
+)
+def failover(case: LabCase) -> Faults:
     """Yield a fault where a failover would not be covered any more, or the host is kept for one."""
     cluster = cluster_of(case.farm, case.host)
     config = settings(cluster)
@@ -36,7 +38,7 @@ def failover(case: Case) -> Faults:
         )
 
 
-def _is_weighed(case: Case) -> bool:
+def _is_weighed(case: LabCase) -> bool:
     """Return whether the VM adds to what has to be failed over, or DRS asks."""
     if case.occasion is Occasion.VMOTION:
         return bool(case.farm.host_of(case.vm)["parent"] != case.host["parent"])

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.refusals import power_on_failed
 
 DEV = vim.vm.device
 NEEDING = (DEV.VirtualPCIPassthrough, DEV.VirtualVmxnet3Vrdma, DEV.VirtualSriovEthernetCard)
 
 
-@requirement(54, RUNS | {Occasion.START}, Group.SOURCE)
-def full_reservation(case: Case) -> Faults:
+@requirement(54, RUNS | {Occasion.START}, CheckTests.SOURCE)
+def full_reservation(case: LabCase) -> Faults:
     """Yield a fault where such a VM reserves less than its memory."""
     config = case.config
     needing = any(isinstance(device, NEEDING) for device in config.hardware.device)

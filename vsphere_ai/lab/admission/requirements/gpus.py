@@ -12,9 +12,9 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.managed.refusals import power_on_failed
 from vsphere_ai.lab.managed.vms import device_groups
 
@@ -32,8 +32,8 @@ def profiles(config: Any) -> list[str]:
     return [d.backing.vgpu for d in config.hardware.device if isinstance(d.backing, VMIOP)]
 
 
-@requirement(92, RUNS | {Occasion.START}, Group.HOST)
-def gpu_types(case: Case) -> Faults:
+@requirement(92, RUNS | {Occasion.START}, CheckTests.HOST)
+def gpu_types(case: LabCase) -> Faults:
     """Yield a fault where the boards of the host, or the settings of the VM, are not what its vGPUs need."""
     wanted, machine = profiles(case.config), case.farm.host(case.host)
     if not wanted or case.runs_here:
@@ -44,15 +44,15 @@ def gpu_types(case: Case) -> Faults:
         yield no_graphics(machine, wanted)
 
 
-@requirement(93, RUNS | {Occasion.START}, Group.NONE)
-def gpu_places(case: Case) -> Faults:
+@requirement(93, RUNS | {Occasion.START}, CheckTests.NONE)
+def gpu_places(case: LabCase) -> Faults:
     """Yield a fault where the GPUs of the host have no place left for the vGPUs."""
     wanted, machine = profiles(case.config), case.farm.host(case.host)
     if wanted and not case.runs_here and not vgpus.fits(machine, wanted, device_groups.together(case.vm)):
         yield no_graphics(machine, wanted)
 
 
-def _unsuitable(case: Case, wanted: list[str], machine: Host) -> Faults:
+def _unsuitable(case: LabCase, wanted: list[str], machine: LabHost) -> Faults:
     """Yield a fault where the host's boards and the VM's settings do not go together, whatever runs there."""
     known = vgpus.known_types(machine)
     missing = next((name for name in wanted if name not in known), None)
@@ -72,7 +72,7 @@ def _unsuitable(case: Case, wanted: list[str], machine: Host) -> Faults:
         yield power_on_failed("The 64-bit MMIO space is too small for the device.", "pciPassthru.64bitMMIOSizeGB")
 
 
-def no_graphics(machine: Host, wanted: list[str]) -> Exception:
+def no_graphics(machine: LabHost, wanted: list[str]) -> Exception:
     """Return the fault of vGPUs that find no place."""
     offered = vgpus.supported_types(machine)
     missing = next((name for name in wanted if name not in offered), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.placement import newest_hardware
 
 
-@requirement(10, frozenset(Occasion) - {Occasion.RECONFIGURE}, Group.HOST)
-def hardware_version(case: Case) -> Faults:
+@requirement(10, frozenset(Occasion) - {Occasion.RECONFIGURE}, CheckTests.HOST)
+def hardware_version(case: LabCase) -> Faults:
     """Yield a fault where the hardware of the VM is newer than the host."""
     machine, wanted = case.farm.host(case.host), int(case.config.version.removeprefix("vmx-"))
     if wanted > newest_hardware(machine.version):

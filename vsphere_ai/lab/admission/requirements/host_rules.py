@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, requirement
 from vsphere_ai.lab.managed.clusters import cluster_rules
 
 
-@requirement(40, RUNS, Group.NONE)
-def host_rules(case: Case) -> Faults:
+@requirement(40, RUNS, CheckTests.NONE)
+def host_rules(case: LabCase) -> Faults:
     """Yield a fault for each required rule that keeps the VM from the host."""
     for rule in cluster_rules.broken_by(case.farm, case.vm, case.host):
         if rule.mandatory and isinstance(rule, cluster_rules.HOSTS):

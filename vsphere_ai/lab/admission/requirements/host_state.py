@@ -6,12 +6,12 @@ and 8.0 no power-on and no arrival is allowed from the beginning on.
 
 from __future__ import annotations
 
-from vsphere_ai.lab.admission import ALWAYS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import ALWAYS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_host_state
 
 
-@requirement(0, ALWAYS - {Occasion.RECONFIGURE}, Group.HOST)
-def host_state(case: Case) -> Faults:
+@requirement(0, ALWAYS - {Occasion.RECONFIGURE}, CheckTests.HOST)
+def host_state(case: LabCase) -> Faults:
     """Yield a fault where the host takes no VM just now."""
     machine = case.farm.host(case.host)
     if not machine.up:

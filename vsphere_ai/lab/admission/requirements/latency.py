@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.refusals import power_on_failed
 from vsphere_ai.lab.managed.running_vms import powered_on
 
 KEPT_CORES = 1
 
 
-@requirement(56, RUNS | {Occasion.START}, Group.HOST)
-def latency(case: Case) -> Faults:
+@requirement(56, RUNS | {Occasion.START}, CheckTests.HOST)
+def latency(case: LabCase) -> Faults:
     """Yield a fault where a latency-sensitive VM reserves too little, or finds too few cores."""
     config, board = case.config, case.farm.host(case.host).mainboard
     if not _is_high(config):

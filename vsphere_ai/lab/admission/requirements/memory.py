@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.supply import free_memory, memory_need
 from vsphere_ai.lab.managed.host_resources import MOST_MEMORY_MB
 
 
-@requirement(50, RUNS | {Occasion.RECONFIGURE}, Group.POOL)
-def memory(case: Case) -> Faults:
+@requirement(50, RUNS | {Occasion.RECONFIGURE}, CheckTests.POOL)
+def memory(case: LabCase) -> Faults:
     """Yield a fault where the host has not the memory to reserve."""
     size = int(case.config.hardware.memoryMB)
     if size > MOST_MEMORY_MB:

@@ -10,13 +10,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, requirement
 
 CARD = vim.vm.device.VirtualEthernetCard
 
 
-@requirement(32, RUNS, Group.NETWORK)
-def networks(case: Case) -> Faults:
+@requirement(32, RUNS, CheckTests.NETWORK)
+def networks(case: LabCase) -> Faults:
     """Yield a fault for each adapter whose network the host does not have."""
     for nic in case.config.hardware.device:
         if not isinstance(nic, CARD):
@@ -36,7 +36,7 @@ def networks(case: Case) -> Faults:
         )
 
 
-def _network(case: Case, nic: Any) -> tuple[Any, bool]:
+def _network(case: LabCase, nic: Any) -> tuple[Any, bool]:
     port = getattr(nic.backing, "port", None)
     if port is None:
         return getattr(nic.backing, "network", None), False

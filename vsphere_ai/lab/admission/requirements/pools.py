@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.pool_tree import MEMORY, MHZ, is_plain, unreserved
 from vsphere_ai.lab.admission.supply import cpu_need, memory_need
 
 
-@requirement(60, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.RECONFIGURE}), Group.POOL)
-def pools(case: Case) -> Faults:
+@requirement(60, frozenset({Occasion.POWER_ON, Occasion.VMOTION, Occasion.RECONFIGURE}), CheckTests.POOL)
+def pools(case: LabCase) -> Faults:
     """Yield a fault for the memory and the CPU that the pool does not give."""
     if case.runs_here and case.vm["resourcePool"] == case.pool.ref and case.occasion is Occasion.VMOTION:
         return

@@ -11,13 +11,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 
 DEV = vim.vm.device
 
 
-@requirement(34, frozenset({Occasion.VMOTION, Occasion.EVACUATE}), Group.DATASTORE)
-def removable(case: Case) -> Faults:
+@requirement(34, frozenset({Occasion.VMOTION, Occasion.EVACUATE}), CheckTests.DATASTORE)
+def removable(case: LabCase) -> Faults:
     """Yield a fault for each drive that is connected to what the target does not reach."""
     for drive in case.config.hardware.device:
         if not isinstance(drive, (DEV.VirtualCdrom, DEV.VirtualFloppy)) or case.runs_here:
@@ -26,7 +26,7 @@ def removable(case: Case) -> Faults:
             yield from _faults(case, drive, drive.deviceInfo.label, drive.backing)
 
 
-def _faults(case: Case, drive: Any, label: str, backing: Any) -> Faults:
+def _faults(case: LabCase, drive: Any, label: str, backing: Any) -> Faults:
     store = getattr(backing, "datastore", None)
     if isinstance(backing, DEV.VirtualDevice.FileBackingInfo):
         if store is not None and store not in case.host["datastore"]:

@@ -6,7 +6,7 @@ those of `RetrieveVgpuProfileInfo`, of several vGPUs together their sum. By hand
 
 from __future__ import annotations
 
-from vsphere_ai.lab.admission import Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.admission.requirements.gpus import profiles
 from vsphere_ai.lab.admission.supply import cluster_of
 from vsphere_ai.lab.managed.refusals import migration_failed
@@ -15,8 +15,8 @@ from vsphere_ai.lab.managed.vms.vgpu_migration import BY_ITSELF, stun_seconds
 OPTION, TOLERATED = "vmdevicesstuntimetolerated", 100
 
 
-@requirement(94, frozenset({Occasion.EVACUATE}), Group.NONE)
-def stun_time(case: Case) -> Faults:
+@requirement(94, frozenset({Occasion.EVACUATE}), CheckTests.NONE)
+def stun_time(case: LabCase) -> Faults:
     """Yield a fault where the VM would be stunned for too long."""
     wanted, machine, cluster = profiles(case.config), case.farm.host(case.host), cluster_of(case.farm, case.host)
     if not wanted or cluster is None or machine.release < BY_ITSELF:

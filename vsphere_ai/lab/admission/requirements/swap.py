@@ -7,13 +7,13 @@ vMotion makes a new one only where its place changes.
 
 from __future__ import annotations
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, requirement
 from vsphere_ai.lab.managed.refusals import no_disk_space
 from vsphere_ai.lab.managed.vms import swap_files
 
 
-@requirement(64, RUNS, Group.NONE)
-def swap(case: Case) -> Faults:
+@requirement(64, RUNS, CheckTests.NONE)
+def swap(case: LabCase) -> Faults:
     """Yield a fault where the datastore of the swap file has not the room."""
     store = swap_files.datastore(case.farm, case.vm, case.host, case.config)
     if case.runs_here or swap_files.held_on(case.vm) == store.moid:

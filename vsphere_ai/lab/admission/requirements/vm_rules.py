@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import RUNS, Case, Faults, Group, Occasion, requirement
+from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
 from vsphere_ai.lab.managed.clusters import cluster_rules
 
 HA_OPTION = "das.respectvmvmantiaffinityrules"
 
 
-@requirement(42, RUNS, Group.NONE)
-def vm_rules(case: Case) -> Faults:
+@requirement(42, RUNS, CheckTests.NONE)
+def vm_rules(case: LabCase) -> Faults:
     """Yield a fault for each rule between VMs that DRS, or HA, does not break."""
     for rule in cluster_rules.broken_by(case.farm, case.vm, case.host):
         between = isinstance(rule, (cluster_rules.TOGETHER, cluster_rules.APART))
@@ -29,13 +29,13 @@ def vm_rules(case: Case) -> Faults:
             )
 
 
-def _binds(case: Case, rule: object) -> bool:
+def _binds(case: LabCase, rule: object) -> bool:
     if case.occasion is not Occasion.HA_RESTART:
         return bool(case.by_drs or getattr(rule, "mandatory", False))
     return isinstance(rule, cluster_rules.APART) and _ha_keeps_apart(case)
 
 
-def _ha_keeps_apart(case: Case) -> bool:
+def _ha_keeps_apart(case: LabCase) -> bool:
     das = case.farm.store.get(case.host["parent"])["configurationEx"].dasConfig
     options = {o.key.lower(): str(o.value).strip().lower() for o in (das.option if das is not None else None) or ()}
     return options.get(HA_OPTION, "true") != "false"

@@ -11,7 +11,7 @@ from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.clusters import cluster_rules
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.store import ManagedObject, given
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 DRS_SETTINGS = ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option")
 OVERRIDES = {"drsVmConfigSpec": "drsVmConfig", "dasVmConfigSpec": "dasVmConfig"}
@@ -29,7 +29,7 @@ def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
         what = ", ".join(others) or "this"
         raise not_supported(f"the lab changes DRS, overrides, groups and rules with modify=true only, not {what}")
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         detail: dict[str, Any] = {}
         overrides = {name: _overridden(farm, mo, spec, name, detail) for name in OVERRIDES if getattr(spec, name, None)}
         groups = cluster_rules.changed_groups(farm, mo, getattr(spec, "groupSpec", None) or (), detail)

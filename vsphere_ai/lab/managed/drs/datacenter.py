@@ -12,7 +12,7 @@ from vsphere_ai.lab.managed.placement import drs_level
 from vsphere_ai.lab.managed.vm_tasks.power import place, power_on_now, refuse_unless_off
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 
 @changes(vim.Datacenter, "PowerOnMultiVM_Task", "VirtualMachine.Interact.PowerOn")
@@ -25,7 +25,7 @@ def power_on_many(call: Call, vm: Any, option: Any = None) -> Any:
     vms = [farm.store.get(ref) for ref in vm]
     level = next((str(o.value) for o in option or () if o.key == "OverrideAutomationLevel"), "")
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         attempted, refused, recommended = [], [], []
         for mo in vms:
             try:
@@ -54,7 +54,7 @@ def _recommendation(farm: Farm, mo: ManagedObject, host: ManagedObject) -> Any:
 
 
 def _on_placed_host(farm: Farm, mo: ManagedObject) -> Any:
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_unless_off(farm, mo, resumes=True)
         power_on_now(farm, mo, place(farm, mo), "PowerOnMultiVM_Task")
 

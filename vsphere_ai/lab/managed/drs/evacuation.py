@@ -32,18 +32,18 @@ STEPS = 400
 
 
 @dataclass
-class Outcome:
+class EvacuationOutcome:
     """Where each VM goes, in the order in which they go, and what keeps those that cannot go."""
 
     targets: list[tuple[ManagedObject, ManagedObject]] = field(default_factory=list)
     stuck: dict[str, tuple[ManagedObject, list[Exception]]] = field(default_factory=dict)
 
 
-def search(farm: Farm, hosts: list[ManagedObject]) -> Outcome:
+def search(farm: Farm, hosts: list[ManagedObject]) -> EvacuationOutcome:
     """Return where DRS would bring the VMs of hosts that are emptied together; the caller holds the store's lock."""
     with _leaving(hosts):
         vms = [vm for host in hosts for vm in powered_on(farm, host) if not is_kept_by_vcenter(vm)]
-        found = Outcome()
+        found = EvacuationOutcome()
         going = []
         for vm in vms:
             faults = list(unmovable(farm, vm))
@@ -110,7 +110,9 @@ def _placed(farm: Farm, vms: list[ManagedObject], tries: list[int]) -> list[tupl
     return None
 
 
-def _one_by_one(farm: Farm, vms: list[ManagedObject], found: Outcome) -> list[tuple[ManagedObject, ManagedObject]]:
+def _one_by_one(
+    farm: Farm, vms: list[ManagedObject], found: EvacuationOutcome
+) -> list[tuple[ManagedObject, ManagedObject]]:
     """Return where those VMs go that find a place one after another; note what keeps the others."""
     targets, undone = [], []
     for vm in vms:
@@ -158,7 +160,7 @@ def _leaving(hosts: list[ManagedObject]) -> Iterator[None]:
             del host.extra["entering"]
 
 
-def drs_faults(found: Outcome) -> Any:
+def drs_faults(found: EvacuationOutcome) -> Any:
     """Return the faults of VMs that cannot go, as vCenter shows them."""
     by_vm = [vim.cluster.DrsFaults.FaultsByVm(vm=vm.ref, fault=faults) for vm, faults in found.stuck.values()]
     return vim.cluster.DrsFaults(reason="hostMaint", faultsByVm=by_vm)
@@ -182,7 +184,7 @@ def enter_maintenance(call: Call, host: Any, option: Any = None, info: Any = Non
     if farm.tasks.doom is not None and farm.tasks.doom.finds is not None:
         return _as_demanded(farm, hosts, farm.tasks.doom.finds)
     emptied: list[ManagedObject] = []
-    stuck, last = Outcome(), Outcome()
+    stuck, last = EvacuationOutcome(), EvacuationOutcome()
     for each in hosts:
         found = search(farm, [*emptied, each])
         if found.stuck:
@@ -199,7 +201,7 @@ def enter_maintenance(call: Call, host: Any, option: Any = None, info: Any = Non
 
 def _as_demanded(farm: Farm, hosts: list[ManagedObject], finds: tuple[Exception, ...]) -> object:
     """Answer as a fault of the lab demands: each VM is kept by the same, or every host is emptied."""
-    found = Outcome()
+    found = EvacuationOutcome()
     for vm in (vm for host in hosts for vm in powered_on(farm, host) if finds and not is_kept_by_vcenter(vm)):
         found.stuck[vm.moid] = vm, list(finds)
     emptied = [] if found.stuck else hosts
@@ -211,7 +213,7 @@ def _as_demanded(farm: Farm, hosts: list[ManagedObject], finds: tuple[Exception,
     )
 
 
-def _recommendation(farm: Farm, host: ManagedObject, found: Outcome) -> object:
+def _recommendation(farm: Farm, host: ManagedObject, found: EvacuationOutcome) -> object:
     moves = [(vm, target) for vm, target in found.targets if vm["runtime"].host == host.ref]
     actions = [
         vim.cluster.MigrationAction(

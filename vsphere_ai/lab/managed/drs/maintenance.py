@@ -21,7 +21,7 @@ from vsphere_ai.lab.managed.vm_tasks import migration
 from vsphere_ai.lab.managed.vm_tasks.power import power_off_now, power_on_now
 from vsphere_ai.lab.managed.vms.vm_states import VCLS, is_kept_by_vcenter
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 POLL = 0.02
 STOOD_ASIDE = "agents off"
@@ -37,7 +37,7 @@ def enter(call: Call, timeout: int, evacuatePoweredOffVms: bool = False, mainten
     if evacuatePoweredOffVms and not _drs_automated(farm, mo):
         raise invalid_argument("evacuatePoweredOffVms", "needs DRS in fully automated mode")
 
-    def work(task: Task) -> None:
+    def work(task: TaskWork) -> None:
         _refuse(farm, mo)
         mo.extra["entering"] = task
         try:
@@ -62,7 +62,7 @@ def leave(call: Call, timeout: int) -> Any:
     """Leave maintenance mode."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         if not farm.host(mo).up:
             raise host_not_connected()
         if not farm.host(mo).set_maintenance(False):
@@ -101,7 +101,7 @@ def _refuse(farm: Farm, mo: ManagedObject) -> None:
         raise invalid_state("the host is already entering maintenance mode")
 
 
-def _wait_until_empty(farm: Farm, mo: ManagedObject, task: Task, timeout: int) -> None:
+def _wait_until_empty(farm: Farm, mo: ManagedObject, task: TaskWork, timeout: int) -> None:
     end = time.monotonic() + timeout if timeout > 0 else float("inf")
     task.update(progress=2)
     looked_at = -1
@@ -175,7 +175,7 @@ def _by_itself() -> Iterator[None]:
         ledger.operation.reset(before[1])
 
 
-def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> bool:
+def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: TaskWork) -> bool:
     arrives = time.monotonic() + farm.scenario.timing.vmotion_seconds
     while time.monotonic() < arrives:
         task.check()  # a migration that has not switched over yet is given up with its task

@@ -13,7 +13,7 @@ from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.managed.vm_tasks.clone import bytes_of_clone, clone_now
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 WANTED = "recommended"
 
@@ -91,7 +91,7 @@ def apply(call: Call, key: Any) -> Any:
     wanted.location.datastore = store.ref
     source = farm.store.get(spec.vm)
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         made = clone_now(call, source, spec.folder or source["parent"], spec.cloneName, wanted)
         return vim.storageDrs.ApplyRecommendationResult(vm=made)
 

@@ -7,8 +7,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.vgpu import supported_types
 from vsphere_ai.lab.managed import Call, changes, reads
 from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
@@ -73,7 +73,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
             setattr(mo["config"], name, value)
 
 
-def _mode(host: Host, gpu: Gpu) -> str | None:
+def _mode(host: LabHost, gpu: LabGpu) -> str | None:
     """Return ``graphicsInfo[].vgpuMode``: what the GPU runs in; no mode applies unless it is active for vGPUs."""
     if host.release < WITH_MODES:
         return None

@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.drivers import rdma_mtu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.host_managers import shows
 from vsphere_ai.lab.managed.networks.dvs_defaults import release
@@ -68,7 +68,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
         farm.store.set(mo.extra["networkSystem"], networkInfo=network)
 
 
-def _devices(host: Host) -> tuple[list[Any], list[Any]]:
+def _devices(host: LabHost) -> tuple[list[Any], list[Any]]:
     return [_pnic(host, nic) for nic in host.pnics], [_rdma(nic) for nic in host.pnics if nic.rdma]
 
 
@@ -84,7 +84,7 @@ def _key(kind: str, name: str) -> str:
     return f"key-vim.host.{kind}-{name}"
 
 
-def _pnic(host: Host, nic: Pnic) -> Any:
+def _pnic(host: LabHost, nic: Pnic) -> Any:
     shows = release(host.version) >= FIRST_WITH_VERSIONS
 
     def at(speed: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.mainboard import GENERATIONS, PACKAGES, level
 from vsphere_ai.lab.managed import Call, changes, datastores, host_managers, host_resources, reads
 from vsphere_ai.lab.managed.clusters import high_availability
@@ -20,7 +20,7 @@ from vsphere_ai.lab.managed.vm_tasks import failover
 from vsphere_ai.lab.managed.vm_tasks.power import host_failed_under
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 CAPABLE = (
     "rebootSupported",
@@ -34,7 +34,7 @@ CAPABLE = (
 )
 
 
-def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -> ManagedObject:
+def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: LabHost) -> ManagedObject:
     """Add a HostSystem with its managers for a machine and join the two."""
     mo = farm.store.new(
         vim.HostSystem,
@@ -133,7 +133,7 @@ def _came_back(farm: Farm, mo: ManagedObject) -> None:
     failover.host_returned(farm, mo)
 
 
-def _product(machine: Host) -> Any:
+def _product(machine: LabHost) -> Any:
     return vim.AboutInfo(
         name="VMware ESXi",
         fullName=f"VMware ESXi {machine.version} build-{machine.build}",
@@ -152,7 +152,7 @@ def _product(machine: Host) -> Any:
     )
 
 
-def _hardware(spec: HostSpec, machine: Host) -> Any:
+def _hardware(spec: HostSpec, machine: LabHost) -> Any:
     identity, board = str(uuid.uuid5(uuid.NAMESPACE_DNS, machine.name)), machine.mainboard
     packages = [
         vim.host.CpuPackage(
@@ -173,7 +173,7 @@ def _hardware(spec: HostSpec, machine: Host) -> Any:
     )
 
 
-def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> Any:
+def _summary(mo: ManagedObject, spec: HostSpec, machine: LabHost, *parts: Any) -> Any:
     product, hardware, runtime = parts
     board = machine.mainboard
     shown = vim.host.Summary.HardwareSummary(
@@ -212,7 +212,7 @@ def reboot(call: Call, force: bool) -> Any:
     farm, mo = call.farm, call.mo
     machine = farm.host(mo)
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         if not machine.up:
             raise host_not_connected()
         if not machine.in_maintenance and not force:

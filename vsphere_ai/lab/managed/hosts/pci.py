@@ -8,8 +8,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.hardware.gpu import Gpu
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.host_managers import host_of_manager
@@ -28,7 +28,7 @@ def _byte(value: int) -> int:
     return value - 0x100 if value > 0x7F else value
 
 
-def devices(host: Host) -> list[Any]:
+def devices(host: LabHost) -> list[Any]:
     """Return ``hardware.pciDevice`` of a host: bridges, GPUs (3D controllers) and NICs."""
     rows = [
         (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, g.subsystem_id, "NVIDIA Corporation", g.product.pci_name)
@@ -55,7 +55,7 @@ def devices(host: Host) -> list[Any]:
     return [_device(parents.get(row[0]), *row) for row in sorted(rows)]
 
 
-def bridges(part: Gpu | Pnic) -> tuple[str, ...]:
+def bridges(part: LabGpu | Pnic) -> tuple[str, ...]:
     """Return the bridges above a device, from the root port down: its own root port, unless it says otherwise."""
     if part.bridges:
         return part.bridges
@@ -63,7 +63,7 @@ def bridges(part: Gpu | Pnic) -> tuple[str, ...]:
     return (f"{segment}:{max(int(bus, 16) - 1, 0):02x}:00.0",)
 
 
-def numa(host: Host, threads: int) -> Any:
+def numa(host: LabHost, threads: int) -> Any:
     """Return ``hardware.numaInfo``: two nodes, each with half of the logical processors, and the devices at them."""
     parts = _parts(host)
     nodes = [
@@ -79,7 +79,7 @@ def numa(host: Host, threads: int) -> Any:
     return vim.host.NumaInfo(type="NUMA", numNodes=NODES, numaNode=nodes)
 
 
-def _parts(host: Host) -> list[Gpu | Pnic]:
+def _parts(host: LabHost) -> list[LabGpu | Pnic]:
     return [*host.gpus, *host.pnics]
 
 
@@ -103,12 +103,12 @@ def _device(parent: str | None, *row: Any) -> Any:
     )
 
 
-def passthrough(host: Host, iommu: bool) -> list[Any]:
+def passthrough(host: LabHost, iommu: bool) -> list[Any]:
     """Return ``config.pciPassthruInfo``: SR-IOV information for NICs and for GPUs since Ampere."""
     return list(_passthrough(host, iommu))
 
 
-def _passthrough(host: Host, iommu: bool) -> Iterator[Any]:
+def _passthrough(host: LabHost, iommu: bool) -> Iterator[Any]:
     for gpu in host.gpus:
         most = GPU_FUNCTIONS if gpu.board.architecture.lower().startswith(SRIOV_ARCHITECTURES) else 0
         yield _info(

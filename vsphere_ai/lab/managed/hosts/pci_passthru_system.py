@@ -8,7 +8,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import functions
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.hosts import pci
@@ -42,7 +42,7 @@ def update_passthru_config(call: Call, config: Any) -> None:
         call.farm.record(mo, "UpdatePassthruConfig", devices=changed)
 
 
-def _check(host: Host, info: Any, wanted: Any) -> None:
+def _check(host: LabHost, info: Any, wanted: Any) -> None:
     if info is None:
         raise invalid_argument("config.id", f"{wanted.id} is no device that can be configured")
     if wanted.passthruEnabled and not info.passthruCapable:
@@ -60,7 +60,7 @@ def _check(host: Host, info: Any, wanted: Any) -> None:
         )
 
 
-def _configure(host: Host, wanted: Any, rebinds: bool) -> dict[str, Any] | None:
+def _configure(host: LabHost, wanted: Any, rebinds: bool) -> dict[str, Any] | None:
     """Configure one device; unset, `applyNow` means at once where the host can.
 
     The API reference does not say what a host that cannot does when it is asked to: here it waits for the boot.

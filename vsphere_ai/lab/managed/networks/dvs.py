@@ -21,7 +21,7 @@ from vsphere_ai.lab.managed.refusals import (
     same_version,
 )
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 MTUS = range(1280, 9001)
 MOST_UPLINKS = 32
@@ -43,7 +43,7 @@ def create(call: Call, spec: Any) -> Any:
     if folder is not farm.named["networkFolder"]:
         raise not_supported("the folder takes no distributed switches")
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         config = spec.configSpec
         _only(config, CREATED)
         name = free_name(farm, config.name)
@@ -71,7 +71,7 @@ def reconfigure(call: Call, spec: Any) -> Any:
     demand(call, "DVSwitch.HostOp" if spec.host else "DVSwitch.Modify")
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         same_version(spec.configVersion, mo["config"].configVersion)
         _only(spec, CHANGED, mo["config"])
         detail = _carry_out(farm, mo, spec)
@@ -88,7 +88,7 @@ def upgrade(call: Call, operation: str, productSpec: Any = None) -> Any:
     """Upgrade a switch; there is no way back."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         if operation != "upgrade":
             raise not_supported(f"the lab does not {operation} a switch")
         config, wanted = mo["config"], productSpec.version if productSpec else ""

@@ -18,7 +18,7 @@ from vsphere_ai.lab.managed.refusals import (
     same_version,
 )
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 LEVELS = {"low": 25, "normal": 50, "high": 100}
 PERCENT = 75
@@ -111,7 +111,7 @@ def reconfigure_pools(call: Call, configSpec: Any) -> Any:
     """Add, change and remove network resource pools: all of them or none."""
     farm, dvs = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         config = dvs["config"]
         if not config.networkResourceManagementEnabled or config.networkResourceControlVersion != "version3":
             raise not_supported("network resource pools need version 3 of Network I/O Control, switched on")

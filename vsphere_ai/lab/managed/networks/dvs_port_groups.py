@@ -18,7 +18,7 @@ from vsphere_ai.lab.managed.networks.network import PORTGROUP, Vds, add_port_gro
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported, same_version
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 LAST_VLAN = 4094
 TEAMING = {
@@ -40,7 +40,7 @@ def add(call: Call, spec: Any) -> Any:
     """Add port groups to a switch, all of them or none."""
     farm, dvs = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         made: list[tuple[str, Any]] = []
         for one in spec:
             name = free_name(farm, one.name)
@@ -71,7 +71,7 @@ def reconfigure(call: Call, spec: Any) -> Any:
     """Change a port group and the settings of its ports."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         config, dvs = mo["config"], mo.extra["dvs"]
         same_version(spec.configVersion, config.configVersion)
         _only_known(spec, config, {*OWN, "name"})
@@ -102,7 +102,7 @@ def destroy(call: Call) -> Any:
     """Remove a port group that nothing is connected to."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         dvs, folder = mo.extra["dvs"], farm.store.get(mo["parent"])
         if mo.extra["uplink"] or any(key in dvs_ports.in_use(farm, dvs) for key in mo["portKeys"]):
             raise vim.fault.ResourceInUse(name=mo["name"], msg=f"The resource '{mo['name']}' is in use.")

@@ -13,7 +13,7 @@ from vsphere_ai.lab.managed import Call, changes, demand
 from vsphere_ai.lab.managed.refusals import duplicate_name, invalid_name, not_supported
 from vsphere_ai.lab.managed.vcenter.custom_fields import offer
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 LONGEST = 80
 # "any / (slash), \ (backslash) used in this name will be escaped; any % as well, unless it starts an escape sequence"
@@ -49,7 +49,7 @@ def destroy(call: Call) -> Any:
     farm, mo = call.farm, call.mo
     _refuse_system_folder(farm, mo)
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         # another task may have been first, or put something into it
         farm.store.get(mo.ref)
         doomed = _all_below(farm, mo)
@@ -69,7 +69,7 @@ def rename(call: Call, newName: str) -> Any:
     name = checked_name(newName)
     _refuse_system_folder(farm, mo)
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         farm.store.get(mo.ref)
         if name != mo["name"]:
             refuse_twin(farm, farm.store.get(mo["parent"]), name)
@@ -90,7 +90,7 @@ def move_into(call: Call, list: Sequence[Any]) -> Any:
         raise not_supported("the lab moves nothing but virtual machines")
     demand(call, "VirtualMachine.Inventory.Move")
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         farm.store.get(folder.ref)
         for vm in map(farm.store.get, list):
             old = farm.store.get(vm["parent"])

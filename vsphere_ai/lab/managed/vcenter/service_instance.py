@@ -13,7 +13,7 @@ from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.option_manager import HOT_VGPU, VCENTER_SETTINGS
 from vsphere_ai.lab.managed.property_collector import SHARED, filters_of
 from vsphere_ai.lab.managed.vcenter.vcenter_managers import add_managers
-from vsphere_ai.lab.sessions import Session, now
+from vsphere_ai.lab.sessions import LabSession, now
 from vsphere_ai.lab.store import ManagedObject, Store
 
 
@@ -66,7 +66,7 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
     )
 
 
-def _views(store: Store, me: Session | None) -> Any:
+def _views(store: Store, me: LabSession | None) -> Any:
     made = [mo.ref for mo in me.objects if mo.moid in store.objects] if me else []
     return Vmomi.GetVmodlType("vim.view.View[]")(ref for ref in made if isinstance(ref, vim.view.View))
 

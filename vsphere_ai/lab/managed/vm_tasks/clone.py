@@ -40,7 +40,7 @@ from vsphere_ai.lab.managed.vms.virtual_machine import draft, mac_address, stamp
 from vsphere_ai.lab.managed.vms.vm_states import refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 DEV = vim.vm.device
 PCI = DEV.VirtualPCIPassthrough
@@ -60,7 +60,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Request:
+class CloneRequest:
     """Arguments of a clone, and the objects that they name. `host` is None where DRS chooses one."""
 
     source: ManagedObject
@@ -89,7 +89,7 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     farm = call.farm
     announced = announce(farm, request.folder, request.name)
 
-    def work(task: Task) -> Any:
+    def work(task: TaskWork) -> Any:
         task.progress(farm.scenario.timing.clone_seconds)
         with farm.store.lock:
             announced.withdraw()
@@ -101,7 +101,7 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     return started
 
 
-def _elsewhere(farm: Farm, request: Request) -> Request:
+def _elsewhere(farm: Farm, request: CloneRequest) -> CloneRequest:
     """Return a request with another host of its pool, and another datastore, where there are such."""
     hosts = [farm.store.get(ref) for ref in farm.store.get(request.pool["owner"])["host"]]
     host = next((h for h in hosts if h is not request.host and fits(farm, h, request.source)), request.host)
@@ -119,7 +119,7 @@ def clone_now(call: Call, source: ManagedObject, folder: Any, name: str, spec: A
     return _cloned(call.farm, _read(call.farm, source, folder, name, spec))
 
 
-def _cloned(farm: Farm, request: Request) -> Any:
+def _cloned(farm: Farm, request: CloneRequest) -> Any:
     source, spec = request.source, request.spec
     made = _made(farm, request)
     mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
@@ -148,7 +148,7 @@ def check_clone(call: Call, vm: Any, folder: Any, name: str, spec: Any, **_tests
     doom = farm.tasks.doom
     finds = doom.finds if doom is not None else None
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         result = vim.vm.check.Result(vm=source.ref)
         if finds is not None:
             result.error = list(finds)
@@ -205,7 +205,7 @@ def _networks(farm: Farm, config: Any) -> list[ManagedObject]:
     return [farm.store.objects[key] for key in keys if key in farm.store.objects]
 
 
-def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) -> Request:
+def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) -> CloneRequest:
     """Return what a clone is asked for; raise for arguments that cannot be so."""
     location = spec.location
     into, name = farm.store.get(location.folder or folder), checked_name(name)
@@ -225,7 +225,7 @@ def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) 
     pool = farm.store.get(location.pool or source["resourcePool"])
     host = location.host or (source["runtime"].host if location.pool is None else None)
     found = farm.store.get(spec.snapshot)["config"] if spec.snapshot is not None else source["config"]
-    return Request(source, into, name, spec, pool, host_in(farm, pool, host), found)
+    return CloneRequest(source, into, name, spec, pool, host_in(farm, pool, host), found)
 
 
 def bytes_of_clone(farm: Farm, source: ManagedObject, spec: Any) -> int:
@@ -236,7 +236,7 @@ def bytes_of_clone(farm: Farm, source: ManagedObject, spec: Any) -> int:
     return sum(datastores.size_of(disk, sizes) for disk in datastores.disks_of(config))
 
 
-def _made(farm: Farm, request: Request) -> ManagedObject:
+def _made(farm: Farm, request: CloneRequest) -> ManagedObject:
     """Return the clone as a draft; raise the fault that it would be refused with. It changes nothing."""
     source, spec = request.source, request.spec
     refuse_lost(farm, source)
@@ -283,7 +283,7 @@ def _of_the_clone(change: Any) -> Any:
     return DEV.VirtualDeviceSpec(operation="edit", device=device)
 
 
-def _copy(farm: Farm, mo: ManagedObject, request: Request) -> Any:
+def _copy(farm: Farm, mo: ManagedObject, request: CloneRequest) -> Any:
     """Return the configuration of the source, or of its snapshot, with what every VM has of its own."""
     spec = request.spec
     config = copy.deepcopy(request.config)

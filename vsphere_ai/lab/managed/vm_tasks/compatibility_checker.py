@@ -13,7 +13,7 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
-from vsphere_ai.lab.admission import Group, Occasion, case_of, refusals
+from vsphere_ai.lab.admission import CheckTests, Occasion, case_of, refusals
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.placement import drs_level, hosts_of_cluster
@@ -22,7 +22,7 @@ from vsphere_ai.lab.managed.vm_tasks.power import refuse_unless_off
 from vsphere_ai.lab.managed.vm_tasks.reconfigure import changed_config
 from vsphere_ai.lab.managed.vms.vm_states import refuse_change
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 Checker = vim.vm.check.CompatibilityChecker
 Test = Callable[[ManagedObject], Iterator[Exception]]
@@ -65,7 +65,7 @@ def check_compatibility(
 ) -> Any:
     """Check whether hosts have what a VM needs to be registered and to run there."""
     farm, mo = call.farm, call.farm.store.get(vm)
-    groups = asked(testType) - {Group.POOL}
+    groups = asked(testType) - {CheckTests.POOL}
     if host is not None and farm.host(farm.store.get(host)).in_maintenance:
         raise invalid_state("the host is in maintenance mode")
 
@@ -75,9 +75,9 @@ def check_compatibility(
     return start(call, mo, _targets(farm, mo, host, farm.store.get(pool) if pool is not None else None), test)
 
 
-def asked(types: Sequence[str] | None) -> frozenset[Group]:
+def asked(types: Sequence[str] | None) -> frozenset[CheckTests]:
     """Return the tests of a list of CheckTestType; all that there are without one."""
-    known = {group.value: group for group in Group if group is not Group.NONE}
+    known = {group.value: group for group in CheckTests if group is not CheckTests.NONE}
     unknown = [name for name in types or () if name not in known]
     if unknown:
         raise invalid_argument("testType", str(unknown[0]))
@@ -102,7 +102,7 @@ def start(call: Call, mo: ManagedObject, targets: list[ManagedObject], test: Tes
     doom = call.farm.tasks.doom
     finds = doom.finds if doom is not None else None
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         results = Vmomi.GetVmodlType("vim.vm.check.Result[]")()
         for target in targets:
             result = vim.vm.check.Result(vm=mo.ref, host=target.ref)

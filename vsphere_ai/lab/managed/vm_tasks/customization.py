@@ -18,7 +18,7 @@ from vsphere_ai.lab.managed.refusals import invalid_power_state, not_supported
 from vsphere_ai.lab.managed.vms.vm_states import refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 Customization = vim.vm.customization
 PENDING, DONE, INFO = "pending customization", "customized network", "customization info"
@@ -76,7 +76,7 @@ def customize(call: Call, spec: Any) -> Any:
     """Customize the guest of a VM at its next power-on."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_lost(farm, mo)
         if mo["runtime"].powerState != "poweredOff":
             raise invalid_power_state(mo["runtime"].powerState, "poweredOff")

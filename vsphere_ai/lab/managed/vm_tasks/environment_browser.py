@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.vgpu import known_types, supported_types
 from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.placement import newest_hardware
@@ -170,7 +170,7 @@ def _controllers(number: int) -> Any:
     )
 
 
-def _devices(host: Host, number: int) -> list[Any]:
+def _devices(host: LabHost, number: int) -> list[Any]:
     types = list(known_types(host))
     backings = [
         DEV.VirtualPCIPassthroughOption.VmiopBackingOption(

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Case, Group, Occasion, case_of, refusals
+from vsphere_ai.lab.admission import CheckTests, LabCase, Occasion, case_of, refusals
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.managed import Call, changes, demand
@@ -30,7 +30,7 @@ from vsphere_ai.lab.managed.vm_tasks.power import profiles
 from vsphere_ai.lab.managed.vms import device_groups, swap_files
 from vsphere_ai.lab.managed.vms.vm_states import refuse_lost
 from vsphere_ai.lab.store import ManagedObject, given
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 DEV = vim.vm.device
 VMIOP = DEV.VirtualPCIPassthrough.VmiopBackingInfo
@@ -68,7 +68,7 @@ def _start(call: Call, pool: Any, host: Any, name: str, state: str | None) -> An
         raise invalid_power_state(mo["runtime"].powerState, state)
     target, into = _destination(farm, mo, pool, host)
 
-    def work(task: Task) -> None:
+    def work(task: TaskWork) -> None:
         hot = mo["runtime"].powerState == "poweredOn"
         with farm.store.lock:
             refuse_lost(farm, mo)
@@ -91,7 +91,7 @@ def check(farm: Farm, vm: ManagedObject, target: ManagedObject, pool: ManagedObj
         raise fault
 
 
-def faults(case: Case, groups: frozenset[Group] = frozenset(Group)) -> Iterator[Exception]:
+def faults(case: LabCase, groups: frozenset[CheckTests] = frozenset(CheckTests)) -> Iterator[Exception]:
     """Yield what is against an `arrival`, what vCenter names first the first; with `groups` what these tests find."""
     farm, vm = case.farm, case.vm
     source, state = farm.host_of(vm), vm["runtime"].powerState
@@ -101,14 +101,14 @@ def faults(case: Case, groups: frozenset[Group] = frozenset(Group)) -> Iterator[
         if state == "poweredOn" and case.pool.ref != vm["resourcePool"]:
             yield from refusals(case, groups)
     else:
-        if state != "poweredOff" and Group.HOST in groups:
+        if state != "poweredOff" and CheckTests.HOST in groups:
             yield from _of_devices(farm, vm, source, case.host)
         yield from refusals(case, groups)
 
 
 def arrival(
     farm: Farm, vm: ManagedObject, target: ManagedObject, pool: ManagedObject | None = None, *, by_drs: bool = False
-) -> Case:
+) -> LabCase:
     """Return the case of a VM that comes to a host as it is: running, or not."""
     running = vm["runtime"].powerState == "poweredOn"
     moves = Occasion.EVACUATE if by_drs else Occasion.VMOTION
@@ -205,7 +205,7 @@ def _destination(farm: Farm, vm: ManagedObject, pool: Any, host: Any) -> tuple[M
     return target, into
 
 
-def _copy_memory(farm: Farm, vm: ManagedObject, task: Task, seconds: float) -> None:
+def _copy_memory(farm: Farm, vm: ManagedObject, task: TaskWork, seconds: float) -> None:
     arrives = time.monotonic() + seconds
     while time.monotonic() < arrives:
         task.check()  # a migration that has not switched over yet is given up with its task

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.admission import Group, Occasion, admits, case_of, refusals
+from vsphere_ai.lab.admission import CheckTests, Occasion, admits, case_of, refusals
 from vsphere_ai.lab.admission.supply import free_memory, memory_need
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import datastores
@@ -138,7 +138,7 @@ def fits(farm: Farm, host: ManagedObject, source: ManagedObject) -> bool:
     """
     if not admits(case_of(farm, source, host, Occasion.COLD)):
         return False
-    connected = refusals(case_of(farm, source, host, Occasion.POWER_ON), frozenset({Group.NETWORK}))
+    connected = refusals(case_of(farm, source, host, Occasion.POWER_ON), frozenset({CheckTests.NETWORK}))
     return next(connected, None) is None and memory_need(source) <= free_memory(farm, host)
 
 

@@ -24,7 +24,7 @@ from vsphere_ai.lab.managed.vms.virtual_machine import guest_changed
 from vsphere_ai.lab.managed.vms.vm_states import comes_back, refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 FULL = (vim.fault.InsufficientResourcesFault, vim.fault.GenericVmConfigFault, vim.fault.NoDiskSpace)
 """Faults of a host that a VM suits, but that has nothing left for it just now."""
@@ -108,7 +108,7 @@ def power_on(call: Call, host: Any = None) -> Any:
     if asked is not None and asked["parent"] != farm.host_of(mo)["parent"]:
         raise invalid_argument("host", "it is of another compute resource")
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_unless_off(farm, mo, resumes=True)
         own = farm.host_of(mo)
         if asked is None and drs_level(farm, mo):
@@ -129,7 +129,7 @@ def power_off(call: Call) -> Any:
     """Pull the plug."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_lost(farm, mo)
         if mo["runtime"].powerState != "suspended":  # whose memory is thrown away
             _refuse_unless_on(farm, mo, "poweredOff")
@@ -144,7 +144,7 @@ def reset(call: Call) -> Any:
     """Press the reset button: the VM stays on, devices are not read again."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         _refuse_unless_on(farm, mo, "poweredOn")
         farm.record(mo, "ResetVM_Task")
 
@@ -194,7 +194,7 @@ def suspend(call: Call) -> Any:
     """Write a VM's memory to disk and stop it; powering it on goes on from there."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         _refuse_unless_on(farm, mo, "suspended")
         suspend_now(farm, mo, "SuspendVM_Task")
 

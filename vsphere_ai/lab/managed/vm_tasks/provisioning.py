@@ -26,7 +26,7 @@ from vsphere_ai.lab.managed.vms.vm_states import refuse_lost
 from vsphere_ai.lab.scenario import Vm
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 NEW_MEMORY_MB = 32
 
@@ -41,7 +41,7 @@ def create(call: Call, config: Any, pool: Any, host: Any = None) -> Any:
     into = farm.store.get(pool)
     target = host_in(farm, into, host) or emptiest_host(farm, into)
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         check_host(farm, target)
         check_datastores(farm, target, [store.ref])
         refuse_twin(farm, folder, name)

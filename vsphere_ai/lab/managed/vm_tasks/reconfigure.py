@@ -16,11 +16,11 @@ from vsphere_ai.lab.managed.networks import mac_addresses
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
 from vsphere_ai.lab.managed.vms import device_groups, vm_states
-from vsphere_ai.lab.managed.vms.devices import Change
+from vsphere_ai.lab.managed.vms.devices import DeviceChanges
 from vsphere_ai.lab.managed.vms.virtual_machine import GUESTS, refresh, stamp
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 HARDWARE_FIELDS = {
     "numCPUs": "numCPU",
@@ -78,7 +78,7 @@ def reconfigure(call: Call, spec: Any) -> Any:
         demand(call, privilege)
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         host = farm.host_of(mo)
         vm_states.refuse_change(farm, mo, spec)
         running = mo["runtime"].powerState == "poweredOn"
@@ -167,7 +167,7 @@ def changed_config(
         raise invalid_argument("spec.version", "use UpgradeVM_Task")
     config = copy.deepcopy(present)
     detail: dict[str, Any] = {}
-    change = Change(farm, mo, host, config, powered_on)
+    change = DeviceChanges(farm, mo, host, config, powered_on)
     devices = [change.apply(i, d) for i, d in enumerate(spec.deviceChange or ())]
     if any(devices):
         detail["devices"] = [d for d in devices if d]

@@ -23,7 +23,7 @@ from vsphere_ai.lab.managed.vms.virtual_machine import guest_changed, refresh, s
 from vsphere_ai.lab.managed.vms.vm_states import refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 MOST_LEVELS = 31
 """How deep a chain of snapshots can be (vSphere Virtual Machine Administration: 32 with the base disk)."""
@@ -47,7 +47,7 @@ def _create(call: Call, name: str, description: str | None, memory: bool, quiesc
     if not name or len(name) > 80:
         raise invalid_name(name)
 
-    def work(_task: Task) -> Any:
+    def work(_task: TaskWork) -> Any:
         refuse_lost(farm, mo)
         _refuse(mo, memory)
         state = mo["runtime"].powerState
@@ -87,7 +87,7 @@ def remove(call: Call, removeChildren: bool, consolidate: bool | None = None) ->
     mo = farm.store.get(snapshot["vm"])
     demand(call, "VirtualMachine.State.RemoveSnapshot")
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_lost(farm, mo)
         node, parent = _find(mo, snapshot)
         children = list(node.childSnapshotList or ())
@@ -103,7 +103,7 @@ def remove_all(call: Call, consolidate: bool | None = None, spec: Any = None) ->
     """Remove every snapshot of a VM; there may be none."""
     farm, mo = call.farm, call.mo
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_lost(farm, mo)
         if mo["snapshot"] is not None:
             with _disks_merged(farm, mo):
@@ -148,7 +148,7 @@ def rename(call: Call, name: str | None = None, description: str | None = None) 
 
 
 def _revert(farm: Farm, mo: ManagedObject, snapshot: ManagedObject, stay_off: bool) -> Any:
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_lost(farm, mo)
         node, _ = _find(mo, snapshot)
         runs = snapshot.extra.get("running", False) and not stay_off

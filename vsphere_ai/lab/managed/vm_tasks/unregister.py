@@ -14,7 +14,7 @@ from vsphere_ai.lab.managed.vcenter.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.vms.virtual_machine import refresh, stamp
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 _LISTS = ("childEntity", "vm")
 
@@ -57,7 +57,7 @@ def rename(call: Call, newName: str) -> Any:
     farm, mo = call.farm, call.mo
     name = checked_name(newName)
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         config = farm.store.get(mo.ref)["config"]
         if name != config.name:
             refuse_twin(farm, farm.store.get(mo["parent"]), name)

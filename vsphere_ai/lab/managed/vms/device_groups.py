@@ -13,8 +13,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.hardware.parts import DeviceGroup
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.hardware.parts import LabDeviceGroup
 from vsphere_ai.lab.hardware.vgpu import Together, known_types
 from vsphere_ai.lab.managed.placement import hardware_of, release
 from vsphere_ai.lab.managed.refusals import bad_device, invalid_argument, invalid_power_state, power_on_failed
@@ -28,7 +28,7 @@ HARDWARE = 20
 FIRST_RELEASE = (8, 0, 0)
 
 
-def offered(host: Host) -> list[Any]:
+def offered(host: LabHost) -> list[Any]:
     """Return the VendorDeviceGroupInfo of every group whose devices the host has."""
     return [_info(group) for group in _groups(host)]
 
@@ -79,7 +79,7 @@ def together(vm: ManagedObject) -> list[Together]:
     return [Together(found, g.deviceGroupName.endswith("%NVLink")) for g, found in places.items() if found]
 
 
-def check_power_on(vm: ManagedObject, host: Host) -> None:
+def check_power_on(vm: ManagedObject, host: LabHost) -> None:
     """Raise the fault of a power-on on a host that does not offer one of the VM's groups."""
     names = {g.name for g in _groups(host)}
     for group in _listed(vm["config"]):
@@ -87,7 +87,7 @@ def check_power_on(vm: ManagedObject, host: Host) -> None:
             raise power_on_failed(f"Device group '{group.deviceGroupName}' is not available on the host.")
 
 
-def _groups(host: Host) -> Iterator[DeviceGroup]:
+def _groups(host: LabHost) -> Iterator[LabDeviceGroup]:
     known = known_types(host)
     for group in host.device_groups if release(host.version) >= FIRST_RELEASE else ():
         ids = [(0x10DE, g.device_id) for g in host.gpus] + [(n.vendor_id, n.device_id) for n in host.pnics]
@@ -95,7 +95,7 @@ def _groups(host: Host) -> Iterator[DeviceGroup]:
             yield group
 
 
-def _info(group: DeviceGroup) -> Any:
+def _info(group: LabDeviceGroup) -> Any:
     kind = "nvidiaVgpu" if group.vgpu else "pciPassthru"
     name = group.vgpu or "{:04x}:{:04x}".format(*group.device)
     components = [
@@ -122,7 +122,7 @@ def _info(group: DeviceGroup) -> Any:
     )
 
 
-def _backing(group: DeviceGroup) -> Any:
+def _backing(group: LabDeviceGroup) -> Any:
     if group.vgpu:
         return PCI.VmiopBackingInfo(vgpu=group.vgpu)
     vendor, device = group.device

@@ -47,7 +47,7 @@ LABELS = {
 HOT = (DEV.VirtualDisk, DEV.VirtualSCSIController, DEV.VirtualCdrom, DEV.VirtualUSB, DEV.VirtualUSBController)
 
 
-class Change(DeviceChange):
+class DeviceChanges(DeviceChange):
     """The device changes of one ConfigSpec, applied one after the other."""
 
     def apply(self, index: int, spec: Any) -> dict[str, Any] | None:

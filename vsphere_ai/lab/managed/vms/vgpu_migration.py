@@ -8,7 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.vgpu import VgpuType, known_types
 from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.host_managers import host_of_manager
@@ -33,7 +33,7 @@ def retrieve_vgpu_profile_info(call: Call) -> Any:
     return [_profile_info(host, name, kind) for name, kind in sorted(known_types(host).items())]
 
 
-def _profile_info(host: Host, name: str, kind: VgpuType) -> Any:
+def _profile_info(host: LabHost, name: str, kind: VgpuType) -> Any:
     gb, compute = kind.framebuffer_gb, name.removesuffix("me").endswith("c")
     estimates = [
         vim.vm.VMotionStunTimeInfo(migrationBW=mbps, stunTime=max(1, round((1 + 1.2 * gb) * TESTED_MBPS / mbps)))
@@ -50,13 +50,13 @@ def _profile_info(host: Host, name: str, kind: VgpuType) -> Any:
     )
 
 
-def stun_seconds(host: Host, names: Sequence[str]) -> int:
+def stun_seconds(host: LabHost, names: Sequence[str]) -> int:
     """Return for how long a vMotion of these vGPUs together stuns their VM, at the bandwidth of VMware's table."""
     known = known_types(host)
     return sum(max(1, round(1 + 1.2 * known[name].framebuffer_gb)) for name in names if name in known)
 
 
-def complete(host: Host, backing: Any) -> None:
+def complete(host: LabHost, backing: Any) -> None:
     """Fill in what the server says of a vGPU's backing."""
     kind = known_types(host).get(backing.vgpu)
     backing.migrateSupported = host.migrates_vgpus

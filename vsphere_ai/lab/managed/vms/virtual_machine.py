@@ -11,7 +11,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.admission.supply import OVERHEAD
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Guest
+from vsphere_ai.lab.hardware.host import LabGuest
 from vsphere_ai.lab.managed import Call, changes, datastores
 from vsphere_ai.lab.managed.guests import guest_image
 from vsphere_ai.lab.managed.networks.dvs_bandwidth import default_allocation
@@ -24,7 +24,7 @@ from vsphere_ai.lab.managed.vms.vm_states import refuse_change
 from vsphere_ai.lab.scenario import Vm as VmSpec
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.tasks import TaskWork
 
 DEV = vim.vm.device
 GUESTS = {
@@ -108,9 +108,9 @@ def publish(farm: Farm, mo: ManagedObject) -> None:
         farm.store.touch(owner, prop)
 
 
-def _guest(farm: Farm, host: ManagedObject, spec: VmSpec) -> Guest:
+def _guest(farm: Farm, host: ManagedObject, spec: VmSpec) -> LabGuest:
     driver = spec.guest_driver or farm.host(host).driver
-    return Guest("" if driver == "none" else driver, cast(Any, spec.licence))
+    return LabGuest("" if driver == "none" else driver, cast(Any, spec.licence))
 
 
 def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -> Any:
@@ -369,7 +369,7 @@ def upgrade(call: Call, version: str | None = None) -> Any:
     if version is not None and not (version.startswith("vmx-") and version[4:].isdigit()):
         raise invalid_argument("version", version)
 
-    def work(_task: Task) -> None:
+    def work(_task: TaskWork) -> None:
         refuse_change(farm, mo)
         if mo["runtime"].powerState != "poweredOff":
             raise invalid_power_state(mo["runtime"].powerState, "poweredOff")

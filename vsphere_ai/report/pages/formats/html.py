@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.pages.pictures import geometry
-from vsphere_ai.report.pages.values import Report, Row, Section
+from vsphere_ai.report.pages.values import Report, ReportSection, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ SIGNS = {"pass": "✓", "warn": "!", "unknown": "?", "fail": "✗", "": ""}
 
 
 @dataclass(frozen=True)
-class Link:
+class PageLink:
     """A link to another page of a server; `current`: it is the one that is shown."""
 
     text: str
@@ -48,7 +48,7 @@ class Frame:
     `policy` the page names none: its server sends one, see `policy`.
     """
 
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
     scripts: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     policy: bool = True
@@ -72,7 +72,7 @@ def page(report: Report, frame: Frame = ALONE) -> str:
     return whole.strip()
 
 
-def section_html(section: Section) -> str:
+def section_html(section: ReportSection) -> str:
     """Return one section, with which a page may replace the one of the same id: see `key_of`."""
     module = _environment().get_template("tables.html.j2").module
     written: str = module.body(section, key_of(section))  # type: ignore[attr-defined]
@@ -93,12 +93,12 @@ def policy(more: str = "") -> str:
     )
 
 
-def key_of(section: Section) -> str:
+def key_of(section: ReportSection) -> str:
     """Return the id of a section: its title in small letters with hyphens."""
     return f"s-{re.sub(r'[^a-z0-9]+', '-', section.title.lower()).strip('-')}"
 
 
-def keyed(sections: Iterable[Section]) -> list[tuple[str, Section]]:
+def keyed(sections: Iterable[ReportSection]) -> list[tuple[str, ReportSection]]:
     """Return sections with their ids; of several with the same one, each later one has a number."""
     count = Counter[str]()
     found = []
@@ -151,7 +151,7 @@ def _inert(value: object) -> object:
     return safe(value) if type(value) is str else value
 
 
-def _shown(section: Section) -> Section:
+def _shown(section: ReportSection) -> ReportSection:
     """Return a section without columns that no row says anything in."""
     keep = [n for n in range(len(section.heads)) if any(row[n] for row in section.rows)]
     if len(keep) == len(section.heads):

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as Xml
 
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.values import Case, Report
+from vsphere_ai.report.pages.values import JunitCase, Report
 
 
 def junit(report: Report) -> str:
@@ -25,7 +25,7 @@ def junit(report: Report) -> str:
     return Xml.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _add(suite: Xml.Element, case: Case) -> None:
+def _add(suite: Xml.Element, case: JunitCase) -> None:
     made = Xml.SubElement(suite, "testcase", name=_printable(case.name), classname=_printable(case.suite))
     if case.seconds is not None:
         made.set("time", f"{case.seconds:.3f}")

@@ -6,7 +6,7 @@ import re
 
 from vsphere_ai.model.names.written_names import markdown_line, markdown_text
 from vsphere_ai.model.text import safe
-from vsphere_ai.report.pages.values import Report, Section
+from vsphere_ai.report.pages.values import Report, ReportSection
 
 MOST = 65_535
 """Characters that GitHub takes in a comment or a step summary."""
@@ -32,7 +32,7 @@ def markdown(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _section(section: Section, most: int) -> list[str]:
+def _section(section: ReportSection, most: int) -> list[str]:
     lines = ["", f"## {markdown_text(section.title)}", ""]
     lines += [markdown_line(section.note), ""] if section.note else []
     if section.code:
@@ -45,7 +45,7 @@ def _section(section: Section, most: int) -> list[str]:
     return [*lines, "", f"{left} more of {len(section.rows)} rows are left out."] if left else lines
 
 
-def _fitting(section: Section, room: int) -> list[str]:
+def _fitting(section: ReportSection, room: int) -> list[str]:
     """Return a section with as many of its first rows as that many characters take, by bisection."""
     low, high = 0, len(section.rows)
     while low < high:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from vsphere_ai import __version__
 from vsphere_ai.model.text import escaped, safe
-from vsphere_ai.report.pages.values import Report, Result
+from vsphere_ai.report.pages.values import Report, SarifResult
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 MOST = 5_000
@@ -47,7 +47,7 @@ def sarif(report: Report) -> str:
     return escaped(json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False))
 
 
-def _result(result: Result, rule: int) -> dict[str, object]:
+def _result(result: SarifResult, rule: int) -> dict[str, object]:
     location: dict[str, object] = {}
     if result.file:
         place: dict[str, object] = {"artifactLocation": {"uri": quote(PurePath(result.file).as_posix())}}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.pages.pictures.timelines import PLANNED, at
 from vsphere_ai.report.pages.tables import Entry
-from vsphere_ai.report.pages.values import Bar, Section, Status, Timeline
+from vsphere_ai.report.pages.values import Bar, ReportSection, Status, Timeline
 
 STATES: Mapping[str, Status] = {"done": "pass", "nothing to do": "pass", "failed": "fail", "refused": "fail"}
 """How shards stand; every other one can be resumed."""
@@ -20,7 +20,7 @@ def span(run: Entry | None) -> tuple[float, float]:
     return began, max((at(s["ended"] or s["began"]) for s in steps), default=0.0) - began
 
 
-def fleet_timeline(shards: Sequence[Entry], runs: Mapping[str, Entry]) -> Section:
+def fleet_timeline(shards: Sequence[Entry], runs: Mapping[str, Entry]) -> ReportSection:
     """Return when each vCenter was worked on, beside how long that was expected to take."""
     spans = {s["vcenter"]: span(runs.get(s["vcenter"])) for s in shards}
     begun = {name: each for name, each in spans.items() if each[0]}
@@ -43,7 +43,7 @@ def fleet_timeline(shards: Sequence[Entry], runs: Mapping[str, Entry]) -> Sectio
     )
     heads = ("vCenter", "first step after", "took", "expected")
     whole = max((began - start + max(long, expected[n]) for n, (began, long) in begun.items()), default=0.0)
-    return Section("Timeline", heads, rows, "", (Timeline(max(whole, 1.0), bars),) if bars else (), folded=True)
+    return ReportSection("Timeline", heads, rows, "", (Timeline(max(whole, 1.0), bars),) if bars else (), folded=True)
 
 
 def moment(time: str) -> str:

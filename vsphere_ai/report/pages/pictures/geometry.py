@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from vsphere_ai.model.text import duration
-from vsphere_ai.report.pages.values import Edge, GpuRow, Node, Paths, Timeline
+from vsphere_ai.report.pages.values import Edge, GpuRow, PathNode, Paths, Timeline
 
 SLICES = 8
 """Memory slices of a GPU."""
@@ -114,7 +114,7 @@ def path_height(paths: Paths) -> int:
     return int(last + PATH.tall + 8)
 
 
-def path_nodes(paths: Paths) -> Iterator[tuple[float, float, Node]]:
+def path_nodes(paths: Paths) -> Iterator[tuple[float, float, PathNode]]:
     """Yield parts with the place of their upper left corner."""
     yield from ((node.column * PATH.step, _top(node), node) for node in paths.nodes)
 
@@ -135,7 +135,7 @@ def path_labels(paths: Paths) -> Iterator[tuple[float, float, str, str]]:
         yield node.column * PATH.step, _top(node) - 5, words if len(words) <= 28 else f"{words[:27]}…", edge.status
 
 
-def _top(node: Node) -> float:
+def _top(node: PathNode) -> float:
     return float(node.row * PATH.high + PATH.top)
 
 

@@ -9,7 +9,7 @@ from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import Entry, few
-from vsphere_ai.report.pages.values import HostMap, Row, Section, VmCell
+from vsphere_ai.report.pages.values import HostMap, ReportSection, Row, VmCell
 
 SINGLE_VMS = 64
 """VMs up to which each has a cell of its own."""
@@ -25,7 +25,7 @@ EFFECTS = {
 """What happens to VMs in the impact of a plan."""
 
 
-class Vm(NamedTuple):
+class MapVm(NamedTuple):
     """A VM of a map: its name, its vGPUs before and after as text, and what happens to it."""
 
     name: str
@@ -34,7 +34,7 @@ class Vm(NamedTuple):
     effect: str = ""
 
 
-def plan_map(placed: Sequence[Entry], impact: Entry) -> Section:
+def plan_map(placed: Sequence[Entry], impact: Entry) -> ReportSection:
     """Return the hosts of a plan with the VMs that are on them, and what becomes of these."""
     effects: dict[str, str] = {}
     for key, words in EFFECTS.items():
@@ -44,7 +44,7 @@ def plan_map(placed: Sequence[Entry], impact: Entry) -> Section:
         effects[each["vm"]["ref"]] = f"moved to {each['target']['name']}"
     hosts = {
         each["host"]["name"]: [
-            Vm(v["vm"]["name"], profiles(v["vgpus"]), profiles(v["planned"]), effects.get(v["vm"]["ref"], ""))
+            MapVm(v["vm"]["name"], profiles(v["vgpus"]), profiles(v["planned"]), effects.get(v["vm"]["ref"], ""))
             for v in each["vms"]
         ]
         for each in placed
@@ -58,7 +58,7 @@ def profiles(names: Iterable[str]) -> str:
     return ", ".join(f"{len(own)} × {name}" if len(own) > 1 else name for name, own in same.items())
 
 
-def map_section(hosts: Mapping[str, Sequence[Vm]], note: str) -> Section:
+def map_section(hosts: Mapping[str, Sequence[MapVm]], note: str) -> ReportSection:
     """Return a section with the map of hosts, and a table with the same."""
     drawn = _drawn(hosts)
     rows: tuple[Row, ...] = tuple(
@@ -68,10 +68,10 @@ def map_section(hosts: Mapping[str, Sequence[Vm]], note: str) -> Section:
     )
     heads = ("host", "VMs", "vGPUs before", "vGPUs after", "what happens")
     pictures = (HostMap(drawn),) if drawn else ()
-    return Section("Hosts and VMs", heads, rows, note, pictures, folded=True)
+    return ReportSection("Hosts and VMs", heads, rows, note, pictures, folded=True)
 
 
-def _drawn(hosts: Mapping[str, Sequence[Vm]]) -> tuple[tuple[str, tuple[VmCell, ...]], ...]:
+def _drawn(hosts: Mapping[str, Sequence[MapVm]]) -> tuple[tuple[str, tuple[VmCell, ...]], ...]:
     if len(hosts) > SINGLE_HOSTS:
         alike = grouped((tuple(sorted(v[1:] for v in vms)), name) for name, vms in hosts.items())
         rows = [(_called(own), _cells(v for name in own for v in hosts[name])) for own in alike.values()]
@@ -85,6 +85,6 @@ def _called(hosts: Sequence[str]) -> str:
     return f"{counted(len(hosts), 'host')}: {few(listed(hosts), len(hosts), 'host')}" if hosts[1:] else hosts[0]
 
 
-def _cells(vms: Iterable[Vm]) -> tuple[VmCell, ...]:
+def _cells(vms: Iterable[MapVm]) -> tuple[VmCell, ...]:
     alike = grouped((v[1:], v.name) for v in vms)
     return tuple(VmCell(few(listed(own), len(own), "VM"), *rest) for rest, own in alike.items())

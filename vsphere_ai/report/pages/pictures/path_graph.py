@@ -11,7 +11,7 @@ from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import Entry
-from vsphere_ai.report.pages.values import Edge, Node, Paths, Status
+from vsphere_ai.report.pages.values import Edge, PathNode, Paths, Status
 
 COLUMNS = ("VM", "adapter", "port group", "switch and vmk", "uplink", "peers")
 LINKS: Mapping[str, int] = {
@@ -70,7 +70,7 @@ def path_graph(traces: Sequence[Entry], pairs: Sequence[Entry], alone: str = "no
         for key in chain:
             at[key].append(row)
     number = {key: n for n, key in enumerate(at)}
-    nodes = tuple(Node(column, sum(rows) / len(rows), lines) for (column, lines, _), rows in at.items())
+    nodes = tuple(PathNode(column, sum(rows) / len(rows), lines) for (column, lines, _), rows in at.items())
     edges: dict[tuple[int, int], Edge] = {}
     for chain in chains:
         for begin, end in pairwise(chain):
@@ -85,14 +85,14 @@ def _few(names: Collection[str], noun: str) -> str:
     return said if len(said) <= SHORT else counted(len(names), noun)
 
 
-def _apart(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def _apart(nodes: Sequence[PathNode]) -> tuple[PathNode, ...]:
     """Return nodes of which no two of a column overlap: each is at least a row below the one above."""
     moved = dict(enumerate(nodes))
     for column in range(len(COLUMNS)):
         below = 0.0
         for number, node in sorted(moved.items(), key=lambda each: each[1].row):
             if node.column == column:
-                moved[number] = Node(column, max(node.row, below), node.lines)
+                moved[number] = PathNode(column, max(node.row, below), node.lines)
                 below = moved[number].row + 1
     return tuple(moved.values())
 

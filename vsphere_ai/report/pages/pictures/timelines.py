@@ -8,7 +8,7 @@ from datetime import datetime
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.pages.tables import Entry
-from vsphere_ai.report.pages.values import Bar, Row, Section, Status, Timeline
+from vsphere_ai.report.pages.values import Bar, ReportSection, Row, Status, Timeline
 
 MOST_BARS = 1_000
 """Targets that a timeline has."""
@@ -22,7 +22,7 @@ PLANNED = "planned"
 Span = tuple[str, float, float]
 
 
-def plan_timeline(plan: Entry) -> Section:
+def plan_timeline(plan: Entry) -> ReportSection:
     """Return when the steps of a plan are expected on each target; no rows where that is not known."""
     expected = plan.get("expected") or {}
     steps = {step["id"]: step["target"] for step in plan["steps"]}
@@ -35,7 +35,7 @@ def plan_timeline(plan: Entry) -> Section:
     return _section("Expected rollout", spans, hosts, (heads, rows, note))
 
 
-def run_timeline(run: Entry) -> Section:
+def run_timeline(run: Entry) -> ReportSection:
     """Return when something was done on each target, beside when that was expected."""
     steps: Sequence[Entry] = run["steps"]
     start = min((at(s["began"]) for s in steps), default=0.0)
@@ -66,18 +66,18 @@ def status_of(step: Entry) -> Status:
 
 def _section(
     title: str, spans: Mapping[str, Sequence[Span]], hosts: set[str], table: tuple[Row, tuple[Row, ...], str]
-) -> Section:
+) -> ReportSection:
     """Return a timeline with its table. Where there are many targets, only hosts are drawn."""
     heads, rows, note = table
     if not any(spans.values()):
-        return Section(title, heads, ())
+        return ReportSection(title, heads, ())
     whole = max((begin + long for own in spans.values() for _, begin, long in own), default=0.0)
     whole = max(whole, 1.0)
     drawn = [n for n in spans if n in hosts] + [n for n in spans if n not in hosts]
     if len(spans) > ALL and hosts:
         drawn = [name for name in drawn if name in hosts]
     bars = tuple(Bar(name, _joined(spans[name], whole * CLOSE)) for name in drawn[:MOST_BARS])
-    return Section(title, heads, rows, note, (Timeline(whole, bars, len(spans) - len(bars)),), folded=True)
+    return ReportSection(title, heads, rows, note, (Timeline(whole, bars, len(spans) - len(bars)),), folded=True)
 
 
 def _planned(expected: Entry, targets: Iterable[tuple[str, str]]) -> dict[str, list[Span]]:
