@@ -67,7 +67,7 @@ LAB = '''"""$Words of a host: what the lab's hosts have of it from the start."""
 from __future__ import annotations
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.managed.host_managers import prepares
 
 # A manager of its own is registered here as well: see date_time_system.py for one with methods that read, and
@@ -75,7 +75,7 @@ from vsphere_ai.lab.managed.host_managers import prepares
 
 
 @prepares
-def prepare(_farm: Farm, host: Host) -> None:
+def prepare(_farm: Farm, host: LabHost) -> None:
     """Give a host the option, off."""  <<< what hosts of the lab have of it
     host.advanced_options["UserVars.$Class"] = "off"
 '''

@@ -28,7 +28,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z_-]*")
 NAMES = {"addresses", "locks", "set"}
 """What is called `vsphere-ai NAME` in vCenter, and is no command."""
-OF_THE_TOOL = {"mig.Entry"}
+OF_THE_TOOL = {"mig.PartedEntry"}
 """Definitions of a schema that no file has: what was read of another file, in a saved plan."""
 OF_OTHERS = {
     "--query-gpu", "--format", "--transformer-impl", "--require-hashes", "--no-deps", "--standalone", "--num_nodes",

@@ -17,6 +17,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import readings_of
 from vsphere_ai.health.estate import shared
+from vsphere_ai.health.finding import COMMON, STEP, evidence_of
 from vsphere_ai.health.kernel.kernel_log import KernelEvent
 from vsphere_ai.health.kernel.xid_rules import GpuEvent
 from vsphere_ai.health.profile import HealthProfile
@@ -61,7 +62,7 @@ def test_an_error_of_before_counts_for_what_repeats_only():
     new = [event(where, 13, timedelta(minutes=1), place="GPC 1, TPC 2")]
     history.keep([], [event(where, 13, timedelta(hours=9), place="GPC 1, TPC 2")], NOW, {})
     (found,) = xid_findings([*HealthHistory("vc").before(new), *new], [node], NOW)
-    assert (found.verdict, found.step) == ("fail", "service_required")
+    assert (found.verdict, evidence_of(found, STEP)) == ("fail", "service_required")
     assert list(xid_findings(HealthHistory("vc").before(new), [node], NOW - timedelta(days=1))) == []
 
 
@@ -120,7 +121,7 @@ def test_a_profile_of_a_set_leaves_out_what_differs_and_keeps_the_spread():
     clock, heat = learned.profile.numbers["gpu_clock"], learned.profile.numbers["gpu_temperature"]
     assert (clock.typical, clock.spread, clock.vms) == (1410, 0, 17), "without the slow one"
     assert 0.4 < heat.spread < 2
-    found = {vm.node.vm: {f.check for f in judge(vm, learned.profile).findings} for vm in vms}
+    found = {vm.node.vm: {f.rule for f in judge(vm, learned.profile).findings} for vm in vms}
     assert {vm: checks for vm, checks in found.items() if checks} == {
         "trn-0003": {"versions"}, "trn-0004": {"ecc"}, "trn-0005": {"gpu-clock"},
     }  # fmt: skip
@@ -170,7 +171,7 @@ def test_what_most_vms_have_is_one_finding_and_accuses_none(count, failing, host
     vms, estate = shared(judged(count, failing, hosts=hosts), 0.5)
     assert len(estate) == common
     said = [f for vm in vms for f in vm.findings]
-    assert all(f.common == common and f.verdict == "unknown" for f in said)
+    assert all(bool(evidence_of(f, COMMON)) == common and f.verdict == "unknown" for f in said)
     assert len(said) == failing, "a VM with it is not said to be well"
     assert shared(judged(count, failing, hosts=hosts), 1.0)[1] == ()
 
@@ -180,8 +181,8 @@ def test_what_one_vm_has_beside_it_is_its_own():
     one = replace(healthy(0), error="no address")
     vms[0] = judge(one, HealthProfile())
     found, (about,) = shared(vms, 0.5)
-    assert about.check == "kernel-log"
-    assert [(f.check, f.common) for f in found[0].findings] == [("ssh", False)]
+    assert about.rule == "kernel-log"
+    assert [(f.rule, evidence_of(f, COMMON)) for f in found[0].findings] == [("ssh", "")]
 
 
 def test_what_only_the_log_of_the_host_has_is_its_finding():
@@ -189,4 +190,4 @@ def test_what_only_the_log_of_the_host_has_is_its_finding():
     made = healthy(1)
     made = replace(made, host=replace(made.host, log=(line,)))
     (found,) = xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW)
-    assert (found.witness, found.step) == ("host", "reset_gpu")
+    assert (found.source, evidence_of(found, STEP)) == ("host", "reset_gpu")
