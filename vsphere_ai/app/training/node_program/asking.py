@@ -49,10 +49,9 @@ def supervisor_of(state: Message) -> int:
 def status(spec: Message) -> Message:
     """Return how a run stands on this node."""
     folder = f"{spec['runs']}/{spec['run']}"
-    text = read(f"{folder}/state.json")
-    state: Message = json.loads(text) if text else {"state": "unknown"}
-    state["alive"] = bool(supervisor_of(state))
-    state["pids"] = sorted(marked(spec["run"]))
+    state = _state(spec, folder)
+    if not state["alive"] and state["state"] in GOING:
+        state = _state(spec, folder)  # a supervisor that ended while its state was read has written how the run ended
     if not state["alive"] and state["state"] in GOING and not state["pids"]:
         state["processes"] = {name: code for name, code in state["processes"].items() if code is not None}
         state |= {"state": "ended", "outcome": "failed", "reason": LOST}
@@ -61,6 +60,13 @@ def status(spec: Message) -> Message:
         now = time.monotonic()
         state["steps"] = {name: {**each, "age": now - each["last"]} for name, each in seen["steps"].items()}
     return state
+
+
+def _state(spec: Message, folder: str) -> Message:
+    """Return what the supervisor of a run has written, whether it is alive, and which processes the run has."""
+    text = read(f"{folder}/state.json")
+    state: Message = json.loads(text) if text else {"state": "unknown"}
+    return {**state, "alive": bool(supervisor_of(state)), "pids": sorted(marked(spec["run"]))}
 
 
 def logs(spec: Message) -> Message:
