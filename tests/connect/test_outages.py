@@ -451,14 +451,14 @@ def test_a_service_content_that_lacks_something_is_an_error_in_words(fake, conne
 GREEDY = """
 import sys
 from pathlib import Path
-from vsphere_ai.connect.soap.outage import Limits
+from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Unreachable
 
 port, other, ca_file = sys.argv[1:]
 endpoint = Endpoint("127.0.0.1", int(port), "svc", "secret<&>", ca_file=ca_file)
-vcenter = VCenter.connect(endpoint, limits=Limits(patience=1.0, backoff=0.02))
+vcenter = VCenter.connect(endpoint, limits=WaitLimits(patience=1.0, backoff=0.02))
 vcenter._session.stub.DropConnections()
 vcenter._session.stub.port = int(other)
 try:

@@ -282,13 +282,13 @@ def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
 
 
 ECHO = """
-from vsphere_ai.model.facts import Output
-from vsphere_ai.connect.secure_shell.esxi import Ssh
-real = Ssh.run
+from vsphere_ai.model.facts import CommandOutput
+from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
+real = EsxiSsh.run
 def run(self, argv, deadline_s, *, changes=False):
     said = self.endpoint.password + ' ' + repr(self.endpoint.password)
-    return Output(1, said, said) if changes else real(self, argv, deadline_s)
-Ssh.run = run
+    return CommandOutput(1, said, said) if changes else real(self, argv, deadline_s)
+EsxiSsh.run = run
 from vsphere_ai.cli.main import run as main
 main()
 """
@@ -362,7 +362,7 @@ def login(self):
                  password.encode().hex()]
     raise RuntimeError("could not send " + " | ".join(map(str, spellings)))
 
-session.Session._login = login
+session.SoapSession._login = login
 {sabotage}
 from vsphere_ai.cli.main import run
 run()
