@@ -31,7 +31,7 @@ OF_EACH = [
     ({"kind": "gpu-pcie", "host": "{host}", "gpu": "{gpu}", "factor": 0.5}, "pcie"),
     ({"kind": "driver", "vm": VM, "version": ""}, "gpu-driver"),
     ({"kind": "hang", "vm": VM, "command": "nvidia-smi"}, "gpu-driver"),
-    ({"kind": "log-line", "vm": VM, "text": "pcieport 0000:00:1c.0: AER: Corrected error"}, "kernel-log"),
+    ({"kind": "log-line", "vm": VM, "text": "pcieport 0000:00:1c.0: AER: Corrected error"}, "pcie-log"),
     ({"kind": "flood", "vm": VM, "command": "dmesg"}, "kernel-log"),
     ({"kind": "host-log", "host": "{host}"}, "host-log"),
 ]

@@ -114,10 +114,10 @@ OTHER = f"- hosts: {ESX}\n  ntp: {{servers: [10.0.0.9]}}\n"
 DIES_BEFORE_ITS_SERVERS = """
 import os
 from vsphere_ai.cli.main import run
-from vsphere_ai.execution.actions.executor import Executor
-do = Executor.do
+from vsphere_ai.execution.actions.executor import StepExecutor
+do = StepExecutor.do
 dies = lambda step: getattr(step, "method", "") == "UpdateDateTimeConfig" and os._exit(9)
-Executor.do = lambda self, step, *more: (dies(step), do(self, step, *more))
+StepExecutor.do = lambda self, step, *more: (dies(step), do(self, step, *more))
 run()
 """
 """Stops the service, and dies before it sets the servers."""

@@ -240,7 +240,7 @@ def test_a_run_leaves_no_passphrase_of_a_key_anywhere(case):
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     case.lab.post("/lab/reset")
     spelt = CRASH.replace("self.endpoint.password", "self.passphrase").replace(
-        "session.Session._login", "login_.read_key"
+        "session.SoapSession._login", "login_.read_key"
     )
     spelt = spelt.replace(
         "from vsphere_ai.connect.soap import session", "from vsphere_ai.connect.secure_shell import ssh_login as login_"

@@ -171,7 +171,7 @@ class Session:
         """Return how SSH is stopped that a killed command had started: by any command that may start it."""
         if self.inventory.ssh is None or self.inventory.ssh.start_service == "never":
             return "in the vSphere Client, under Configure > Services, TSM-SSH"
-        return f"vsphere-ai run show {shell_word(host)} --start-ssh"
+        return f"vsphere-ai show {shell_word(host)} --start-ssh"
 
     def desired(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what the playbook wants of each target, narrowed by `--limit`."""
