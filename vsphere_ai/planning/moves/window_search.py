@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.wording import listed
@@ -99,15 +100,53 @@ class Windows:
     def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
         """Yield VMs on hosts without a window whose changes may come before it: those that need no more then, and all.
 
-        What is changed for a set is tied to its other VMs, and comes when these come.
+        What is changed for a set is tied to its other VMs, and comes when these come. Those that come first already
+        (see `secured`) stay among them.
         """
+        every = self._changed_elsewhere(roll)
+        less = tuple(vm for vm in every if vm in roll.changed_first or self._needs_no_more(vm.ref))
+        yield from dict.fromkeys(vms for vms in (less, every) if vms)
+
+    def secured(self, roll: Roll) -> Roll:
+        """Return the roll-out with VMs changed first whose hosts may not have room for them once DRS has moved others.
+
+        A VM that is off holds no memory: DRS may fill its host meanwhile. A host without a window only gains VMs, so
+        whatever is possible with such a VM changed later is possible with it changed first.
+        """
+        homes = self._before.only(h.ref for h in roll.members)
+        leaving = [vm for vm in self.by_drs if homes.home(vm.ref) in {h.ref for h in roll.hosts}]
+        cycled = [vm for vm in self._changed_elsewhere(roll) if vm in self.cycled] if leaving else []
+        by_home = grouped(cycled, lambda vm: homes.home(vm.ref)).items()
+        at_risk = [vm for home, vms in by_home if home and self._may_lose_place(home, vms, leaving, roll) for vm in vms]
+        if not at_risk:
+            return roll
+        names = listed([vm.name for vm in at_risk])
+        why = f"{names} changed before the first window: DRS may move VMs to the same host and take the memory"
+        return replace(roll, changed_first=tuple(at_risk), why=why)
+
+    def _may_lose_place(self, home: str, vms: Sequence[Target], leaving: Iterable[Target], roll: Roll) -> bool:
+        """Return whether VMs could not all power on on their host if every VM that DRS moves were there."""
+        here = self._before.only(h.ref for h in roll.members)
+        for vm in vms:
+            here.leave(vm.ref)
+        for vm in leaving:
+            machine = here.leave(vm.ref)
+            if machine is not None:
+                here.arrive(machine, home)
+        for vm in vms:
+            then = self._planned.planned(vm.ref)
+            if admit(then, here.view.estate[home], here, "power_cycle").refusals:
+                return True
+            here.arrive(then, home)
+        return False
+
+    def _changed_elsewhere(self, roll: Roll) -> tuple[Target, ...]:
+        """Return running VMs that are changed on hosts of the cluster without a window, by name."""
         estate = self.outlook.before.estate
         hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
         vms = [t for t in self.steps if t.kind == "vm" and estate.is_on(t.ref) and t not in self.destroyed]
         homes = ((vm, estate.host_of(vm.ref)) for vm in sorted(vms) if member_of(estate, vm.ref) is None)
-        every = tuple(vm for vm, home in homes if home is not None and home.ref in hosts)
-        less = tuple(vm for vm in every if self._needs_no_more(vm.ref))
-        yield from dict.fromkeys(own for own in (less, every) if own)
+        return tuple(vm for vm, home in homes if home is not None and home.ref in hosts)
 
     def _needs_no_more(self, ref: str) -> bool:
         now, then = self._before.machines.present(ref), self._planned.planned(ref)
@@ -124,7 +163,7 @@ def roll_outs(
     rolls: list[Roll] = []
     moves, problems = Moves(), list[Problem]()
     for asked in given:
-        roll, judged = searched(asked, windows.judge, begun, windows.may_come_first)
+        roll, judged = searched(windows.secured(asked), windows.judge, begun, windows.may_come_first)
         rolls.append(roll)
         moves.add(judged.moves)
         problems += judged.problems
