@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, made, vm, wants
+from support.estates import CLUSTER, DRS, ESX1, ESX2, estate, guest, host, made, vm, wants
 
 from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
@@ -12,6 +12,7 @@ from vsphere_ai.model.steps import EnterMaintenance, Healthy, PowerOff, PowerOn
 from vsphere_ai.report.plans.plan_text import plan_text
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.tuning import Tuning
+from vsphere_ai.resources.vm_hardware import VmHardware
 
 ESX3 = Target("host", "esx03.lab.local", "HostSystem:host-3")
 DIRECT = HostGraphics(default_type="shared_direct")
@@ -35,7 +36,7 @@ def farm(kept, *reserved):
         "currentCpuFailoverResourcesPercent": 99,
     }
     facts = {
-        "configurationEx": {"dasConfig": das},
+        "configurationEx": {"dasConfig": das, "drsConfig": DRS},
         "summary.admissionControlInfo": shown,
         "summary.effectiveMemory": whole,
         "summary.effectiveCpu": HOSTS * 150_000,
@@ -96,3 +97,24 @@ def test_what_ha_has_no_room_for_in_any_case_is_refused_as_such():
     plan = made(farm(60, 40, 40, 90), {vm(3): wants(Tuning(cpus=16)), ESX1: wants(DIRECT, rolling=TOGETHER)})
     assert {p.rule for p in plan.problems} == {"admission.ha"}
     assert not plan.impact.rolls[0].why
+
+
+def grown(here, reserved_gb):
+    """A plan in which DRS empties the first host while the VM of the second one is changed to reserve so much."""
+    states = (Tuning(cpus=16), VmHardware(memory_reservation=reserved_gb * GB))
+    return made(here, {ESX1: wants(DIRECT, rolling=Rolling(evacuate="vmotion")), vm(2): wants(*states)})
+
+
+@pytest.mark.parametrize(("reserved_gb", "first"), [(30, False), (50, True)])
+def test_a_vm_whose_memory_drs_could_take_while_it_is_off_is_changed_before_the_window(reserved_gb, first):
+    """60 GB leave the first host: 90 of 100 are taken where the VM reserves 30; with 50 it finds no memory again."""
+    plan = grown(farm(1, 60, 20, 10), reserved_gb)
+    assert not plan.problems
+    assert waits_for(plan, at(plan, EnterMaintenance, ESX1), at(plan, PowerOn, vm(2))) == first
+    assert ("changed before the first window: DRS may move VMs" in plan_text(plan, "")) == first
+
+
+def test_where_only_memory_of_a_vm_that_is_off_has_room_for_what_drs_moves_the_plan_is_refused():
+    plan = grown(farm(1, 60, 20, 90), 50)
+    assert {p.rule for p in plan.problems} == {"rolling.nowhere"}
+    assert not grown(farm(1, 60, 20, 90), 30).problems
