@@ -110,7 +110,7 @@ class Windows:
     def secured(self, roll: Roll) -> Roll:
         """Return the roll-out with VMs changed first whose hosts may not have room for them once DRS has moved others.
 
-        A VM that is off holds no memory: DRS may fill its host meanwhile. A host without a window only gains VMs, so
+        A VM that is off holds no memory: DRS may fill its host. A host without a window only gains VMs, so
         whatever is possible with such a VM changed later is possible with it changed first.
         """
         homes = self._before.only(h.ref for h in roll.members)
