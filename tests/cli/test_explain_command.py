@@ -68,7 +68,7 @@ def test_the_four_modes_and_three_devices_have_sources_and_name_kinds_that_there
         ("mgi", "'mig'"),
         ("vgpu.capacity", "'vgpu."),
         ("rdma-option", "rdma-options"), ("mig.laout", "mig.layout"), ("vm.rdma-pat", "vm.rdma-path"),
-        ("a100-40g", "a100-40gb"), ("gpu-cuont", "gpu-count"), ("xyzzy", "lists what there is"),
+        ("a100-40g", "a100-40gb"), ("gpu-cuont", "gpu-count"), ("xyzzy", "lists all names"),
     ],
 )  # fmt: skip
 def test_an_unknown_name_is_refused_with_what_is_meant(name, near):

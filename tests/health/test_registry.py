@@ -30,11 +30,11 @@ def test_a_finding_that_counts_names_who_has_to_act_and_the_next_step_of_nvidia(
     def evidence(*values, step=""):
         return with_next_step(VmJudge(node)(*values, step=step)).evidence
 
-    of_operator = ("matter of", "operator_infra")
+    of_operator = ("responsible", "operator_infra")
     assert evidence("ecc", "fail", "text") == (("step", "reset_gpu"), of_operator)
     assert evidence("ecc", "info", "text") == ()
     own = evidence("xid", "fail", "text", step="restart_os")
     assert own[0] == ("step", "restart_os"), "its own step counts, not that of the check"
-    assert [name for name, _ in own] == ["step", "matter of"]
+    assert [name for name, _ in own] == ["step", "responsible"]
     assert evidence("not-listed", "fail", "text") == ()
     assert {c.step for c in checks().values()} == {"", "reset_gpu", "restart_os", "service_required"}

@@ -112,7 +112,7 @@ class Gate:
         return (*((why, "") for why in (self.error, *absent) if why), *self._findings())
 
     def _findings(self) -> Iterator[tuple[str, str]]:
-        """Yield what did not pass, the worst first; what several parts have in common once, with their names."""
+        """Yield failures and warnings, the worst first; what several parts have in common once, with their names."""
         alike: dict[tuple[Status, str, str, str], list[str]] = {}
         for each in sorted(self.measurements, key=lambda m: -RANK.index(m.status)):
             if each.status != "pass":

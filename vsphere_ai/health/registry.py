@@ -1,4 +1,4 @@
-"""Checks of health with what is known of each: side, whose matter it is, next step, and what is wrong."""
+"""Checks of health with what is known of each: side, who is responsible, next step, and what is wrong."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from vsphere_ai.model.bounded import yaml_value
 Side = Literal["guest", "host", "both", "owner"]
 Who = Literal["operator_infra", "tenant_guest"]
 Step = Literal["", "reset_gpu", "restart_os", "service_required"]
-WHO = "matter of"
+WHO = "responsible"
 """Name of the evidence that holds who has to act."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Check:
-    """A check: the side that sees it, whose matter it is, the next step, and what is wrong."""
+    """A check: the side that sees it, who is responsible, the next step, and what is wrong."""
 
     side: Side
     who: tuple[Who, ...]
@@ -39,7 +39,7 @@ def checks() -> Mapping[str, Check]:
 
 
 def with_next_step(finding: VmFinding) -> VmFinding:
-    """Return a finding with whose matter it is, and the next step, as evidence: its own step, else that of its check.
+    """Return a finding with who is responsible, and the next step, as evidence: its own step, else that of its check.
 
     What only informs has neither; a check that is not listed has none.
     """

@@ -189,7 +189,7 @@ def latest() -> Journal:
     if not found:
         for damaged in (e for e in journal.unreadable() if not isinstance(e, journal.Foreign)):
             raise damaged
-        raise UsageError("no run is unfinished", "vsphere-ai run list lists what there is", rule="run.none")
+        raise UsageError("no run is unfinished", "vsphere-ai run list shows all runs", rule="run.none")
     return journal.open_run(max(found, key=lambda s: (not s.alive, s.since)).run)
 
 

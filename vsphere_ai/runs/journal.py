@@ -290,7 +290,7 @@ def open_run(name: str) -> Journal:
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
         near = "" if found else did_you_mean(name, (path.stem for path in files()))
-        raise UsageError(what, near or "vsphere-ai run list lists what there is", rule="run.none")
+        raise UsageError(what, near or "vsphere-ai run list shows all runs", rule="run.none")
     return _open(found[0])
 
 

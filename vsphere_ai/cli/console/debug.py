@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from vsphere_ai.cli.console.defaults import tree_of
 from vsphere_ai.security import redaction
 
 VARIABLE = "VSPHERE_AI_DEBUG"
@@ -31,15 +32,10 @@ def debug_option() -> click.Option:
 
 def with_debug(command: click.Command) -> click.Command:
     """Give a command, or all below a group, the option; once."""
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            if below is not None:
-                with_debug(below)
-    is_leaf = not isinstance(command, click.Group) or command.invoke_without_command
-    if is_leaf and not any("--debug" in parameter.opts for parameter in command.params):
-        command.params.append(debug_option())
+    for _words, each in tree_of("", command):
+        is_leaf = not isinstance(each, click.Group) or each.invoke_without_command
+        if is_leaf and not any("--debug" in parameter.opts for parameter in each.params):
+            each.params.append(debug_option())
     return command
 
 

@@ -315,7 +315,7 @@ def why_not_customized(step: GuestReady, found: Facts) -> str:
         why = redaction.untrusted(str(info.get("errorMsg") or "")) or "no reason is given"
         raise NotVerified(
             f"{step.target.name}: vCenter could not customize its guest: {why}",
-            "look at /var/log/vmware-imc/toolsDeployPkg.log in the guest; then make the VM anew: vsphere-ai replace",
+            "look at /var/log/vmware-imc/toolsDeployPkg.log in the guest; then recreate the VM: vsphere-ai replace",
             rule=FAILED,
         )
     if found.get("config.tools.pendingCustomization") or state in ("PENDING", "RUNNING"):

@@ -45,7 +45,7 @@ class GpuInXml:
     mixed_sizes: bool | None
     device_id: int | None = None
     fault: str = ""
-    """What stands there instead of values of a GPU in trouble, such as ``GPU is lost``: they are unknown then."""
+    """Texts in the place of values of a GPU in trouble, such as ``GPU is lost``: they are unknown then."""
 
 
 @dataclass(frozen=True)

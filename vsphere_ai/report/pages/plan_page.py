@@ -105,7 +105,7 @@ _DISRUPTED: tuple[tuple[str, str, Status | Literal[""]], ...] = (
 
 
 def _findings(findings: list[Entry], passed: int) -> ReportSection:
-    """Return what did not pass, as a matrix and as a table."""
+    """Return failures and warnings, as a matrix and as a table."""
     drawn = matrix(findings)
     note = f"{passed} rules passed."
     return ReportSection("Findings", FINDING, about_findings(findings), note, (drawn,) if drawn else ())

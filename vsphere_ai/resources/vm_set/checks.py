@@ -103,9 +103,7 @@ def present_problems(state: VmSetFields, now: VmSetFields, member: Member, view:
         if wanted is not None and wanted != has:
             text = f"{words} can only change with the VM: it has {_differing(has, wanted)}"
             text = f"{text}, wanted is {_differing(wanted, has)}"
-            yield MemberFault(
-                "rebuild", text, "leave it as it was; or make the VM anew: vsphere-ai replace PLAYBOOK VM"
-            )
+            yield MemberFault("rebuild", text, "leave it as it was; or recreate the VM: vsphere-ai replace PLAYBOOK VM")
     if state.cpus != now.cpus and not any(s.cores_stated() for s in stated(view, member.ref, HasSockets)):
         yield from socket_problems(view.facts(member.ref), state.cpus)
     yield from present_disk_problems(state, now, member, view)

@@ -45,7 +45,7 @@ def explain(name: str, more: Iterable[str] = (), also: Sequence[NameExplained] =
     beside = [n for n in names if dot and n.startswith(f"{group}.")]
     near = get_close_matches(asked, names, n=3, cutoff=0.7) or [n for n in names if asked in n][:3]
     near = near or get_close_matches(asked, beside, n=3, cutoff=0) or get_close_matches(asked, names, n=3, cutoff=0.6)
-    help = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "vsphere-ai explain lists what there is"
+    help = f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "vsphere-ai explain lists all names"
     raise UsageError(f"there is no explanation of '{name}'", help, rule="usage.topic")
 
 

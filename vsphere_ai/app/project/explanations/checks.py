@@ -28,7 +28,7 @@ def explained() -> Iterator[NameExplained]:
         pairs = (
             ("what is wrong", check.about),
             ("seen by", SIDES[check.side]),
-            ("matter of", ", ".join(WHO[who] for who in check.who)),
+            ("responsible", ", ".join(WHO[who] for who in check.who)),
             ("next step", STEPS[check.step]),
         )
         parts = (ExplanationPart("", tuple(pair for pair in pairs if pair[1])),)
