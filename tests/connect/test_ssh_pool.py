@@ -75,6 +75,23 @@ def test_what_the_host_has_closed_is_opened_once_more_also_for_a_change(host, po
     assert host.attempts == 2
 
 
+def test_a_session_that_closes_while_it_is_opened_is_opened_once_more_also_for_a_change(host, pool, monkeypatch):
+    """A connection that breaks in that moment: paramiko returns a closed session, over which nothing was sent."""
+    run(pool, "ask")
+    opened, real = [], paramiko.Transport.open_session
+
+    def closing_the_first(transport, **options):
+        opened.append(real(transport, **options))
+        if len(opened) == 1:
+            opened[0].close()
+        return opened[-1]
+
+    monkeypatch.setattr(paramiko.Transport, "open_session", closing_the_first)
+    assert run(pool, "change", changes=True) == "ran change\n"
+    assert host.commands == ["ask", "change"]
+    assert host.attempts == 2
+
+
 def test_a_connection_on_which_nothing_answers_any_more_is_given_up(host, pool, monkeypatch):
     """As after a power loss: nothing says that it has ended, and no session is opened on it."""
     monkeypatch.setattr(ssh, "PROMPT", 0.2)

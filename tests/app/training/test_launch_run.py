@@ -182,9 +182,11 @@ def test_a_node_whose_supervisor_is_killed_is_gone_for_the_others(two):
 
 
 def killed_supervisors(two):
-    for vm in ("trn-01", "trn-02"):
-        for pid in supervisors(two, vm):
-            os.kill(pid, signal.SIGKILL)
+    """Kill them all at once: one that is left for a moment would see that another is gone, and begin to stop."""
+    pids = [pid for vm in ("trn-01", "trn-02") for pid in supervisors(two, vm)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
 
 
 def test_a_run_without_supervisors_goes_on_as_long_as_its_processes_and_can_be_stopped(two):

@@ -219,7 +219,10 @@ class SshClient:
             transport = self._transport
             try:
                 if transport is not None:
-                    return transport, transport.open_session(timeout=min(deadline_s, PROMPT) if used else deadline_s)
+                    channel = transport.open_session(timeout=min(deadline_s, PROMPT) if used else deadline_s)
+                    if channel.closed:  # paramiko returns it where the connection breaks just then; nothing was sent
+                        raise paramiko.SSHException("the connection broke while a session was opened")
+                    return transport, channel
             except Exception as error:
                 # of several that are refused at once paramiko gives the reason to one only
                 refused = isinstance(error, paramiko.ChannelException) or "unable to open channel" in str(error).lower()
