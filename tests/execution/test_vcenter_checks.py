@@ -20,7 +20,8 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.steps import EnterMaintenance, Lifecycle, Migrate, PowerOn
 from vsphere_ai.planning.check_privileges import for_checks
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep
+from vsphere_ai.planning.scheduling.schedule import Impact
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

@@ -15,7 +15,7 @@ from vsphere_ai.fleet.bundle import Bundle, bundle_of, bundle_values, pack, unpa
 from vsphere_ai.fleet.shard import ShardOutcome
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.security import redaction
 
 PARTED = "version: v1\nmig-configs: {half: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]}\n"

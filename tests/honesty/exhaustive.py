@@ -48,6 +48,7 @@ class _Way:
         self.farm, self.job = build(load(scenario), "judge"), job
         self.end = time.monotonic() + SECONDS
         self.changes: dict[str, Any] = dict(job["changes"])
+        self.moved: set[str] = set()
 
     # -- choices
 
@@ -97,7 +98,10 @@ class _Way:
 
         at = self.farm.named[f"host:{host}"]
         running = powered_on(self.farm, at)
-        off = [vm for vm in running if way == "power_off" or vm["name"] in self.changes]
+        # what moves while it runs, as the play of its host has it, is not powered off with a host where it comes to be
+        off = [
+            vm for vm in running if vm["name"] in self.changes or (way == "power_off" and vm["name"] not in self.moved)
+        ]
         for vm in off:
             power_off_now(self.farm, vm, "off")
         staying = powered_on(self.farm, at)
@@ -108,6 +112,7 @@ class _Way:
             os._exit(NONE)
         for vm, target in found.targets:
             migration.carry(self.farm, vm, target)
+            self.moved.add(vm["name"])
         self.farm.host(at).set_maintenance(True)
         self.farm.host(at).set_maintenance(False)
         self.farm.settle()

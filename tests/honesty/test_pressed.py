@@ -81,6 +81,9 @@ FULL = {"a": {"memory_reservation": "full"}}
 EMPTIED = [{"host": "esx01.lab.local", "way": "vmotion"}]
 APART = {"clusters": [{"name": "gpu-a", "rules": [
     {"name": "r", "kind": "anti-affinity", "vms": ["a", "b"], "mandatory": True}]}]}  # fmt: skip
+TOGETHER = {"clusters": [{"name": "gpu-a", "rules": [
+    {"name": "r", "kind": "affinity", "vms": ["a", "b"], "mandatory": True}]}]}  # fmt: skip
+OFF_AFTER = [*EMPTIED, {"host": "esx02.lab.local", "way": "power_off"}]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,11 @@ APART = {"clusters": [{"name": "gpu-a", "rules": [
         ([{"name": "a", "memory_gb": 40}], {"changes": FULL}, {}, False),
         ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}], {"windows": EMPTIED}, {}, True),
         ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}], {"windows": EMPTIED}, APART, False),
+        # DRS brings the one to the other, which can be changed then; but it moves on where that host is emptied, too
+        ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}], {"changes": {"b": {"cpus": 2}}}, TOGETHER, False),
+        ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}],
+         {"windows": EMPTIED, "changes": {"b": {"cpus": 2}}}, TOGETHER, True),
+        ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}], {"windows": OFF_AFTER}, TOGETHER, False),
         # the one has to give way before the other one fits
         (
             [{"name": "a", "memory_gb": 24},

@@ -9,7 +9,7 @@ from support.missions import DESIRED, plain_farm
 from vsphere_ai.model.steps import what
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual, limit_of, seconds_left, sort_of, step_times
 from vsphere_ai.planning.scheduling.expected_time import estimate as estimate_of
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 
 MISSION = made(plain_farm(), DESIRED).steps

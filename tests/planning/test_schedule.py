@@ -14,7 +14,7 @@ from vsphere_ai.language.playbooks.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Reconfigure
-from vsphere_ai.planning.scheduling.schedule import waves
+from vsphere_ai.planning.scheduling.step_order import waves
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
 

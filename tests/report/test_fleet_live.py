@@ -9,7 +9,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import columns
 from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.report.fleets import fleet_live
 
 

@@ -10,7 +10,7 @@ from vsphere_ai.model.records.pending import Pending, opened_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import StopSsh
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 
 
 def openings(plan: Plan) -> Mapping[str, tuple[Pending, ...]]:

@@ -9,7 +9,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import EnterMaintenance, Healthy, Migrate, PowerOff, Reboot
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 
 
 @dataclass(frozen=True)

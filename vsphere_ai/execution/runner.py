@@ -21,7 +21,7 @@ from vsphere_ai.model.records.pending import NoRecord, Pending, Record, closed_b
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome, State
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.security.exceptions import without_secrets
 from vsphere_ai.security.redaction import untrusted
 

@@ -27,7 +27,8 @@ from vsphere_ai.model.world import World
 from vsphere_ai.planning.planner import CheckAnswer, Login, Plan, PlanItem
 from vsphere_ai.planning.scheduling.expected_time import Estimate
 from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt
-from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, waves
+from vsphere_ai.planning.scheduling.schedule import Impact
+from vsphere_ai.planning.scheduling.step_order import PlannedStep, waves
 
 SCHEMA_VERSION = 1
 MOST_CHANGES = 12

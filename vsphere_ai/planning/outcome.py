@@ -10,7 +10,7 @@ from vsphere_ai.errors import VsphereAiError, most_serious
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Destroy
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 
 State = Literal["done", "failed", "unknown", "skipped"]
 

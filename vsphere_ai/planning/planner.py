@@ -26,7 +26,8 @@ from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
 from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt, asked_of, placed_on
 from vsphere_ai.planning.scheduling.rebooted_gpus import kept_modes, loss_of, silent
-from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep, arrange
+from vsphere_ai.planning.scheduling.schedule import Impact, arrange
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.planning.scheduling.windows import needs_maintenance
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -159,7 +160,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     done.view = done.view.emptying(_emptied(s for own in steps.values() for s in own))
     power_on = power_ons(done.before, done.view, changing, running)
     outlook = Outlook(View(estate, done.before.states), done.view, running, power_on)
-    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, outlook=outlook)
+    ordered, in_the_way, impact, moments = arrange(estate, desired, steps, probing, outlook=outlook)
     impact = _with_losses(impact, done.before)
     impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
     found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
@@ -167,7 +168,8 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     every = [p.step for p in ordered]
     asked = concerned(every, done.before)
     final = final_situation(left, every)
-    admitted = tuple(answers(final, asked))
+    at = {vm: moment.of(vm, final) for vm, moment in moments.items()}
+    admitted = tuple(answers(final, asked, at))
     findings = (*(found or unread(done.view)), *undecided(admitted, asked), *of_adopted(final, impact.adopted))
     against = {
         *done.problems,

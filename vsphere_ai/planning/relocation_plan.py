@@ -12,7 +12,8 @@ from vsphere_ai.model.steps import Measured, MoveAway, MoveBack, PowerOff, Power
 from vsphere_ai.planning.moves.relocation import Relocation
 from vsphere_ai.planning.moves.vgpu_moves import Migration
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.schedule import Impact, PlannedStep
+from vsphere_ai.planning.scheduling.schedule import Impact
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 
 SHUTDOWN = 300
 """Seconds that a guest is given to shut down."""

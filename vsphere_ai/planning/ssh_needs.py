@@ -10,7 +10,7 @@ from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, Step
 from vsphere_ai.planning.planner import NOT_CONNECTED, Plan
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.planning.scheduling.windows import SSH_SERVICE
 
 RULES = ("ssh.section", "ssh.host-key", "ssh.lockdown", "ssh.service", "ssh.stopped", "ssh.denied", "ssh.unreachable")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from vsphere_ai.admission.admit import Admission, admit, every_requirement
 from vsphere_ai.admission.base import Occasion
 from vsphere_ai.admission.machines import Machines, planned_steps
+from vsphere_ai.admission.requirements.vm_rules import vm_rules
 from vsphere_ai.admission.situation import Situation, powered_on
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem, Verdict
@@ -67,17 +68,24 @@ def _rules(steps: Iterable[Step]) -> Mapping[str, tuple[ClusterRules, ...]]:
 
 
 def answers(
-    situation: Situation, asked: Concerned, hosts: Mapping[str, str] | None = None
+    situation: Situation, asked: Concerned, at: Mapping[Target, Situation] | None = None
 ) -> Iterator[tuple[Target, Target, Admission]]:
-    """Yield each VM with its host and the answer. `hosts` has references of hosts that are not those of the facts."""
+    """Yield each VM with its host and the answer.
+
+    `at` has VMs for which rules between VMs are asked about another situation, that of the moment when they power on:
+    of all else they take no more then.
+    """
     estate = situation.view.estate
     every = tuple(r for r in every_requirement() if r.id not in ELSEWHERE)
+    others = tuple(r for r in every if r is not vm_rules)
     for vm, occasion in sorted(asked.items()):
-        ref = (hosts or {}).get(vm.ref) or situation.home(vm.ref)
-        host = estate.get(ref)
+        host = estate.get(situation.home(vm.ref))
         if host is None:
             continue
-        answer = admit(situation.machines.planned(vm.ref), host, situation, occasion, every)
+        machine, then = situation.machines.planned(vm.ref), (at or {}).get(vm)
+        answer = admit(machine, host, situation, occasion, every if then is None else others)
+        if then is not None:
+            answer = Admission((*answer.reasons, *admit(machine, host, then, occasion, (vm_rules,)).reasons))
         yield vm, Target("host", host.name, host.ref), answer
 
 

@@ -21,7 +21,7 @@ from vsphere_ai.model.steps import (
     Step,
     what,
 )
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 
 GUESSES: Mapping[str, float] = {
     "host-back": 600,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
@@ -23,6 +22,7 @@ from vsphere_ai.model.steps import (
     Destroy,
     GuestReady,
     Healthy,
+    PowerOff,
     PowerOn,
     Reconfigure,
     RunningVm,
@@ -34,10 +34,12 @@ from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, rolling_of
+from vsphere_ai.planning.moves.rule_order import Moments, RuleMoment, rule_moments
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import HostBefore, found
 from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
+from vsphere_ai.planning.scheduling.step_order import PlannedStep, can_be_ordered, numbered
 from vsphere_ai.planning.scheduling.windows import (
     Switch,
     health_gate,
@@ -49,20 +51,6 @@ from vsphere_ai.planning.scheduling.windows import (
     vm_window,
 )
 from vsphere_ai.resources.host_settings import Loss
-
-
-@dataclass(frozen=True)
-class PlannedStep:
-    """A step with its place: it starts when all steps named in `after` have ended well.
-
-    Those also named in `behind` end the window of another host: they need to have ended, well or not, and then the
-    number of failed hosts decides.
-    """
-
-    id: str
-    step: Step
-    after: tuple[str, ...]
-    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,10 +121,11 @@ def arrange(
     probing: frozenset[Target],
     *,
     outlook: Outlook,
-) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
+) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact, Moments]:
     """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
 
-    VMs that are power-cycled keep to the `outlook`, by which VMs with vGPUs are placed as well.
+    VMs that are power-cycled keep to the `outlook`, by which VMs with vGPUs are placed as well. The last value has the
+    moments at which VMs power on, where rules between VMs depend on them.
     """
     given = {t: [s for s in own if not isinstance(s, Healthy)] for t, own in steps.items()}
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
@@ -165,6 +154,7 @@ def arrange(
     _roll_out(work, rolls)
     _hold_up(work, rolls, outlook)
     _share(work)
+    moments = _keep_rules(work, rolls, outlook)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
         reboots=reboots,
@@ -182,7 +172,8 @@ def arrange(
         destroyed=tuple(sorted(work.destroyed)),
         adopted=tuple(t for t in sorted(work.steps) if (m := member_of(estate, t.ref)) and m.adopting),
     )
-    return _number(work), tuple(work.problems), impact
+    ordered = numbered(work.chains.values(), work.rules, work.edges, work.rolled)
+    return ordered, tuple(work.problems), impact, moments
 
 
 def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
@@ -331,6 +322,28 @@ def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Non
         work.edges += [(work.chains[host][-1], first) for host in roll.hosts if first is not None]
 
 
+def _keep_rules(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Moments:
+    """Let VMs power on when rules between VMs permit it; return the moments of those that can."""
+    steps = [step for chain in work.chains.values() for step in chain]
+    wanted, kept = rule_moments(steps, work.moves, work.windows, rolls, outlook), dict[Target, RuleMoment]()
+    chains = {vm.ref: chain for vm, chain in work.chains.items()}
+    homes = {vm.ref: work.estate.host_of(vm.ref) for vm in work.moves}
+    for vm, moment in wanted.items():
+        on, edges = _power_on(work.chains[vm]), list[tuple[Step, Step]]()
+        if on is None:
+            continue
+        for ref in moment.off:
+            later = _power_on(chains[ref])
+            edges += [(on, later)] if later is not None else []
+            edges += [(first, on) for first in chains[ref][:1] if isinstance(first, PowerOff)]
+        ends = (work.chains[host][-1] for ref in moment.come if (host := homes[ref]) is not None)
+        edges += [(end, work.chains[vm][0]) for end in ends]
+        if can_be_ordered(work.chains.values(), work.rules, (*work.edges, *work.rolled, *edges)):
+            work.edges += edges
+            kept[vm] = moment
+    return kept
+
+
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
     """Let the hosts of each cluster follow each other; pending gates, and VMs that are changed first, come before."""
     work.edges += changed_first(rolls, work.chains, work.firsts)
@@ -359,42 +372,3 @@ def _share(work: _Arrangement) -> None:
         replaced = {old.ref for vm in work.chains if (old := replaced_by(work.estate, vm.ref)) is not None}
         leaving = {m.ref for m in members_of(work.estate) if m.leaving} - replaced
         work.edges += around_rules(work.rules, work.chains, leaving)
-
-
-def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
-    """Give every step an id in an order it may run in, and say what it waits for."""
-    known = {id(step): step for chain in work.chains.values() for step in chain}
-    known |= {id(step): step for step in work.rules}
-    after: dict[int, list[Step]] = {key: [] for key in known}
-    behind: dict[int, list[Step]] = defaultdict(list)
-    within = (pair for chain in work.chains.values() for pair in pairwise(chain))
-    for earlier, later in (*within, *work.edges, *work.rolled):
-        after[id(later)].append(earlier)
-    for earlier, later in work.rolled:
-        behind[id(later)].append(earlier)
-    sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
-    order = [known[key] for key in _stable(sorter, known)]
-    names = {id(step): f"s{i:03d}" for i, step in enumerate(order, 1)}
-
-    def named(steps: Sequence[Step]) -> tuple[str, ...]:
-        return tuple(sorted({names[id(s)] for s in steps}))
-
-    return tuple(PlannedStep(names[id(s)], s, named(after[id(s)]), named(behind[id(s)])) for s in order)
-
-
-def _stable(sorter: TopologicalSorter[int], known: Mapping[int, Step]) -> Iterator[int]:
-    """Yield keys wave by wave, each wave by target: the same inputs number the same steps, whatever their addresses."""
-    sorter.prepare()
-    while sorter.is_active():
-        ready = sorted(sorter.get_ready(), key=lambda k: (known[k].target, known[k].summary))
-        yield from ready
-        sorter.done(*ready)
-
-
-def waves(steps: Sequence[PlannedStep]) -> tuple[tuple[PlannedStep, ...], ...]:
-    """Group steps into waves: the steps of one wave wait only for earlier waves."""
-    level: dict[str, int] = {}
-    for planned in steps:
-        level[planned.id] = 1 + max((level[a] for a in planned.after), default=-1)
-    by_level = grouped(steps, lambda planned: level[planned.id])
-    return tuple(by_level[i] for i in sorted(by_level))

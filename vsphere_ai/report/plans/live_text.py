@@ -11,7 +11,7 @@ from vsphere_ai.model.text import columns, counted, cut, filled, safe
 from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, limit_of, seconds_left
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.report.folding import how_many, names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plans.plan_impact import rounded

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vsphere_ai.model.names.name_ranges import quoted
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, Migrate
-from vsphere_ai.planning.scheduling.schedule import PlannedStep, waves
+from vsphere_ai.planning.scheduling.step_order import PlannedStep, waves
 from vsphere_ai.report.folding import NOUNS, Line, how_many, nameless, names
 from vsphere_ai.report.layout import grouped
 

@@ -11,7 +11,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.scheduling.expected_time import StepTimes, seconds_left
-from vsphere_ai.planning.scheduling.schedule import PlannedStep
+from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.report.folding import FEW, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plans.plan_order import Unit, number_of, number_ranges, signature, units
