@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 
 import pytest
@@ -59,7 +58,7 @@ def world(*more, mtu=9000, active=("Uplink 1",)):
     return estate(Facts(DC.ref, {"name": DC.name}), group, switch, machine(ESX1), machine(ESX2), *more)
 
 
-def links(found, verdict="broken"):
+def links(found, verdict="fail"):
     return {h.name: h for t in found for h in t.having(verdict)}
 
 
@@ -70,10 +69,10 @@ def plays(around, found):
 def test_a_whole_path():
     around = world(train(ONE))
     (found,) = trace(around, ONE)
-    assert {h.verdict for h in found.links} == {"ok"}
+    assert {h.verdict for h in found.links} == {"pass"}
     assert (found.host, found.port_group, found.protocol, found.rdma_mtu) == (ESX1, "dvpg-rdma", "rocev2", 4096)
     text = trace_text(around, [found], [])
-    assert "BROKEN" not in text
+    assert "  fail" not in text
     assert text.endswith("1 path: 1 whole")
     assert fixes_text(around, [found]) == ""
 
@@ -87,7 +86,7 @@ def test_everything_that_is_broken_is_found_at_once():
         active=("Uplink 1", "Uplink 2"),
     )
     found = trace(around, ONE)
-    assert {name: link.rule for name, link in links(found).items()} == {
+    assert {name: link.finding.rule for name, link in links(found).items()} == {
         "virtual hardware": "vm.hardware-version",
         "active uplink of the port group": "vm.rdma-path",
         "RDMA NIC is the switch's only uplink": "host.rdma-uplinks",
@@ -115,7 +114,7 @@ def test_everything_that_is_broken_is_found_at_once():
 def test_the_smaller_mtu_is_raised(own, size, play):
     around = world(machine(ESX1, config__network__vnic=(vnic(mtu=own),)), train(ONE), mtu=size)
     found = trace(around, ONE)
-    assert links(found)["MTU"].rule == "host.pvrdma-mtu"
+    assert links(found)["MTU"].finding.rule == "host.pvrdma-mtu"
     assert plays(around, found) == play
 
 
@@ -123,7 +122,7 @@ def test_what_no_playbook_fixes_is_said_and_left_out():
     found = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE)), ONE)
     (link,) = links(found).values()
     assert (link.name, link.fix) == ("RDMA device of that NIC", None)
-    assert "TCP" in link.help
+    assert "TCP" in link.finding.remedy
 
 
 def test_a_vm_without_an_adapter_gets_one_that_works():
@@ -222,7 +221,7 @@ def test_of_several_adapters_the_best_two_count():
 def test_every_rule_named_is_a_rule_of_check():
     shown = machine(ESX1, **{OPTION: "", FIREWALL: ()})
     around = [world(shown, train(ONE, config__version="vmx-11")), world(train(ONE, config__version="vmx-15"), mtu=1500)]
-    named = {h.rule for each in around for t in trace(each, ONE) for h in t.links if h.rule}
+    named = {h.finding.rule for each in around for t in trace(each, ONE) for h in t.links}
     assert named <= {r.id for r in gate.rules()}
     assert {"vm.hardware-version", "vm.pvrdma-endpoints", "host.pvrdma-mtu"} <= named
 
@@ -239,15 +238,15 @@ def test_the_fixes_are_a_playbook(tmp_path):
 def test_json_has_all_of_it():
     around = world(machine(ESX1, **{OPTION: ""}), train(ONE), train(TWO, ESX2))
     found = [t for v in (ONE, TWO) for t in trace(around, v)]
-    document = json.loads(json.dumps(trace_document(around, found, tuple(pairs(found)))))
+    document = trace_document(around, found, tuple(pairs(found))).as_json()
     assert [t["whole"] for t in document["traces"]] == [False, True]
-    (link,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "broken"]
+    (link,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "fail"]
     assert (link["rule"], link["fix"]) == (
         "host.pvrdma-vmknic",
         {"target": "esx01", "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"},
     )
     assert document["pairs"][0]["causes"] == [
-        {"target": "esx01", "link": "PVRDMA vmknic", "seen": "Net.PVRDMAVmknic is not set"}
+        {"target": "esx01", "link": "PVRDMA vmknic", "message": "Net.PVRDMAVmknic is not set"}
     ]
     assert document["playbook"].startswith("- hosts: esx01\n")
 
@@ -325,7 +324,7 @@ def test_a_host_that_breaks_the_paths_of_others_is_named_once_and_not_folded_awa
     text = trace_text(around, [t for v in new for t in trace(around, v, hosts)], ())
     assert "3 paths are alike: new-[0:2] on esx[01:03]" in text
     assert "on 2 hosts: esx05, esx06" in text
-    assert text.count("BROKEN  RDMA device of that NIC") == 1
+    assert text.count("fail    RDMA device of that NIC") == 1
 
 
 def test_plays_with_an_address_to_be_chosen_are_for_one_host_each():

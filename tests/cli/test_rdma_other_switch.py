@@ -55,7 +55,7 @@ def seen(around):
 def test_it_is_not_certain_and_fixed():
     around = world()
     found = seen(around)
-    assert (found.vmknic.verdict, found.vmknic.rule) == ("unknown", "host.pvrdma-vmknic")
+    assert (found.vmknic.verdict, found.vmknic.finding.rule) == ("unknown", "host.pvrdma-vmknic")
     assert found.vmknic.seen == "vmk0 is on dvs-lan, not on dvs-rdma"
     assert (found.mtu.verdict, found.mtu.seen.partition(", ")[2][:29]) == ("unknown", "vmk0 1500 (not on dvs-rdma), ")
     assert (found.pair.use, found.pair.why.partition(":")[0]) == ("unknown", "RoCE or TCP, not certain")
@@ -67,7 +67,7 @@ def test_it_is_not_certain_and_fixed():
 def test_one_mtu_does_not_make_it_right(management):
     found = seen(world(management=management))
     assert f"vmk0 {management}" in found.mtu.seen
-    assert found.mtu.verdict == ("unknown" if management == 1500 else "ok")
+    assert found.mtu.verdict == ("unknown" if management == 1500 else "pass")
     assert found.pair.use == "unknown"
 
 

@@ -83,7 +83,7 @@ def trace(cli, *vms):
 
 
 def faults(document):
-    return {t["vm"]: {(h["name"], h["rule"]) for h in t["links"] if h["verdict"] == "broken"} for t in
+    return {t["vm"]: {(h["target"]["name"], h["rule"]) for h in t["links"] if h["verdict"] == "fail"} for t in
             document["traces"]}  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def traced(cli, *vms):
 
 
 def broken(document):
-    return {(t["vm"], h["name"]) for t in document["traces"] for h in t["links"] if h["verdict"] == "broken"}
+    return {(t["vm"], h["target"]["name"]) for t in document["traces"] for h in t["links"] if h["verdict"] == "fail"}
 
 
 READY = {"pvrdma_vmknic": "vmk2", "pvrdma_firewall": True}
@@ -114,7 +114,7 @@ def test_an_adapter_for_a_vm_comes_with_all_its_hosts_need(run):
     hosts.append(host(3, {"vmnic4": True, "vmnic5": False}, {}))
     vms = {1: {"hardware": 11, "memory_reservation_locked": False}, 2: {}, 3: {}}
     before, after, playbook = run(farm(hosts, active=["Uplink 1"], vms=vms), "train-01")
-    seen = [h["seen"] for t in before["traces"] for h in t["links"] if h["name"] == "firewall"]
+    seen = [h["message"] for t in before["traces"] for h in t["links"] if h["target"]["name"] == "firewall"]
     assert [s.partition(":")[0] for s in seen[1:]] == ["esx02.lab.local", "esx03.lab.local"]
     assert broken(after) == set()
     assert "pvrdma: [{port_group: dvpg-rdma}]" in playbook
@@ -125,9 +125,9 @@ def test_no_adapter_is_suggested_that_a_host_cannot_carry(cli, make_lab, monkeyp
     lab = make_lab(farm(hosts, active=["Uplink 1"], vms={1: {}, 2: {}}))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     (found,) = traced(cli, "train-01")["traces"]
-    (link,) = [h for h in found["links"] if h["name"] == "VM adapter"]
+    (link,) = [h for h in found["links"] if h["target"]["name"] == "VM adapter"]
     assert link["fix"] is None
-    assert "esx02.lab.local: vmnic4 -> no RDMA device" in link["help"]
+    assert "esx02.lab.local: vmnic4 -> no RDMA device" in link["remedy"]
 
 
 def chance(seed):

@@ -26,7 +26,7 @@ from support.fabrics import (
 
 from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.fixes import fixes_for
-from vsphere_ai.fabric.links import Fix, Link
+from vsphere_ai.fabric.links import Fix, LinkPlace
 from vsphere_ai.fabric.mtu_alignment import align
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.uplink_assignment import assign
@@ -201,7 +201,7 @@ def test_only_the_own_adapter_is_raised_to_a_larger_switch():
 
 
 def wanting(*fixes):
-    links = tuple(Link("x", "broken", "", fix=m) for m in fixes)
+    links = tuple(LinkPlace("x", "path", "vm.rdma-path").link("fail", "", fix=m) for m in fixes)
     return [Trace(VM, ESX1, "", "", links)]
 
 

@@ -20,11 +20,11 @@ def test_what_fits(ethernet, rdma):
 @pytest.mark.parametrize(
     ("ethernet", "uses", "verdict", "said"),
     [
-        (9000, 4096, "ok", ""),
-        (9000, 1024, "note", "MTU 9000 has room for RDMA MTU 4096: look at the MTU of the NIC"),
-        (1500, 512, "note", "MTU 1500 has room for RDMA MTU 1024"),
-        (1500, 1024, "note", "MTU 9000 all the way gives RDMA MTU 4096"),
-        (9000, None, "ok", ""),
+        (9000, 4096, "pass", ""),
+        (9000, 1024, "info", "MTU 9000 has room for RDMA MTU 4096: look at the MTU of the NIC"),
+        (1500, 512, "info", "MTU 1500 has room for RDMA MTU 1024"),
+        (1500, 1024, "info", "MTU 9000 all the way gives RDMA MTU 4096"),
+        (9000, None, "pass", ""),
     ],
 )
 def test_the_trace_prints_it_and_says_what_would_fit(ethernet, uses, verdict, said):
@@ -36,5 +36,5 @@ def test_the_trace_prints_it_and_says_what_would_fit(ethernet, uses, verdict, sa
     )
     link = mtu_link(estate, ESX1, route)
     assert f"vmrdma0 {uses or '?'}" in link.seen
-    assert (link.verdict, link.rule if verdict == "note" else "host.rdma-mtu") == (verdict, "host.rdma-mtu")
-    assert said in link.help
+    assert (link.verdict, link.finding.rule if verdict == "info" else "host.rdma-mtu") == (verdict, "host.rdma-mtu")
+    assert said in link.finding.remedy

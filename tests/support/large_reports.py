@@ -224,12 +224,15 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
         }
         links = [
             {
-                "name": name,
-                "verdict": "broken" if name == bad else "unknown" if name == "firewall" and n % 16 == 5 else "ok",
-                "seen": "Net.PVRDMAVmknic is not set" if name == bad else seen.get(name, "as it should be"),
+                "target": {"kind": "link", "name": name, "ref": ""},
+                "verdict": "fail" if name == bad else "unknown" if name == "firewall" and n % 16 == 5 else "pass",
+                "message": "Net.PVRDMAVmknic is not set" if name == bad else seen.get(name, "as it should be"),
                 "part": "path",
-                "rule": "vm.rdma-path" if name == bad else "",
-                "help": "",
+                "rule": "vm.rdma-path",
+                "remedy": "",
+                "evidence": [],
+                "source": "",
+                "refuses": False,
                 "fix": {"target": on, "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"} if name == bad else None,
             }
             for name in _LINKS
@@ -242,13 +245,14 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
                 "port_group": "dvpg-rdma",
                 "protocol": "rocev2",
                 "rdma_mtu": 4096,
+                "verdict": "fail" if bad else "unknown" if n % 16 == 5 else "pass",
                 "whole": not bad and n % 16 != 5,
                 "links": links,
             }
         )
     for n in range(1, vms):
         bad = _BROKEN.get(n % 16, "")
-        causes = [{"target": vm(n)["name"], "link": bad, "seen": "not set"}] if bad else []
+        causes = [{"target": vm(n)["name"], "link": bad, "message": "not set"}] if bad else []
         pairs.append(
             {
                 "vms": [vm(0)["name"], vm(n)["name"]],
@@ -261,6 +265,7 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
     return {
         "schema_version": 1,
         "vcenter": ABOUT,
+        "verdict": "fail",
         "traces": traces,
         "pairs": pairs,
         "playbook": playbook,

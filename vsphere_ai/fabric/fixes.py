@@ -35,7 +35,7 @@ def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
     assign(fix_plan, estate, paths)
     goals = align(fix_plan, estate, paths)
     for trace in traces:
-        for link in (*trace.having("broken"), *trace.having("unknown")):
+        for link in (*trace.having("fail"), *trace.having("unknown")):
             fix = link.fix if link.name != MTU_LINK else None
             if fix and fix.kind not in SHARED and not _is_in_vain(trace, fix, fix_plan):
                 fix_plan.add(fix.target, fix.kind, fix.value)
@@ -74,11 +74,11 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
 def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> Link:
     """Return a link with the fix that the whole playbook has for it, which may be more or less than its own."""
     fix = link.fix
-    if fix is None or link.verdict not in ("broken", "unknown"):
+    if fix is None or not link.is_faulty:
         return link
     if not isinstance(fix.value, dict) or fix.kind not in (*SHARED, "vmkernel"):
         kept = fix_plan.value(fix.target, fix.kind) is not None
-        return link if kept else replace(link, fix=None, help=link.help or _why(trace, fix_plan))
+        return link if kept else link.with_fix(None, link.finding.remedy or _why(trace, fix_plan))
     (key,) = fix.value
     if value := fix_plan.value(fix.target, fix.kind, key):
         return replace(link, fix=Fix(fix.target, fix.kind, {key: value}))
@@ -87,7 +87,7 @@ def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> 
         value = fix_plan.value(other, kind, name) if other else None
         if value and name:
             return replace(link, fix=Fix(other, kind, {name: value})) if other else link
-    return replace(link, fix=None, help=link.help or _why(trace, fix_plan, fix.target))
+    return link.with_fix(None, link.finding.remedy or _why(trace, fix_plan, fix.target))
 
 
 def _why(trace: Trace, fix_plan: FixPlan, host: Target | None = None) -> str:

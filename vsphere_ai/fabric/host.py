@@ -36,12 +36,12 @@ def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Li
     if "config.firewall.ruleset" not in facts.properties:
         yield FIREWALL.link("unknown", why(facts, "config.firewall.ruleset"))
     elif rulesets.get(RULESET):
-        yield FIREWALL.link("ok", f"ruleset {RULESET} is open")
+        yield FIREWALL.link("pass", f"ruleset {RULESET} is open")
     elif RULESET not in rulesets:
-        yield FIREWALL.link("broken", f"there is no ruleset {RULESET}", "PVRDMA needs ESXi 6.5 or later")
+        yield FIREWALL.link("fail", f"there is no ruleset {RULESET}", "PVRDMA needs ESXi 6.5 or later")
     else:
         fix = Fix(host, "pvrdma_host", {"firewall": True})
-        yield FIREWALL.link("broken", f"ruleset {RULESET} is closed", fix=fix)
+        yield FIREWALL.link("fail", f"ruleset {RULESET} is closed", fix=fix)
 
 
 def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
@@ -52,11 +52,11 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
     vnic = _named_vnic(facts)
     fix, help = _naming(estate, host, group)
     if not chosen:
-        return VMKNIC.link("broken", f"{vmk.OPTION} is not set", help, fix)
+        return VMKNIC.link("fail", f"{vmk.OPTION} is not set", help, fix)
     if vnic is None and vmk.VNICS in facts.properties:
-        return VMKNIC.link("broken", f"{chosen} is named, and the host has none of that name", help, fix)
+        return VMKNIC.link("fail", f"{chosen} is named, and the host has none of that name", help, fix)
     if vnic is None or not _is_elsewhere(estate, vnic, group):
-        return VMKNIC.link("ok", _device(chosen))
+        return VMKNIC.link("pass", _device(chosen))
     uuid, switch = vmk.switch_uuid(vnic), dvs.switch_of(estate, group)
     other = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
     seen = f"{_device(chosen)} is on {other}, not on {switch.name if switch else 'its switch'}"
@@ -96,16 +96,16 @@ def mtu_link(estate: Estate, host: Target, route: fabric_route.FabricRoute | Non
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
         help = "frames that are too long for the smaller one are lost"
-        return MTU.link("unknown" if away else "broken", seen, help, _mtu_fix(estate, host, on_it, switch))
+        return MTU.link("unknown" if away else "fail", seen, help, _mtu_fix(estate, host, on_it, switch))
     if away is not None and _mtu(away) != size:
         help = f"the adapter PVRDMA uses has not the MTU of {switch.name}, and is on another switch"
         return MTU.link("unknown", seen, help)
     if rdma and rdma < rdma_mtu_over(size):
         look = "look at the MTU of the NIC (esxcli network nic list) and at the physical switch"
-        return RDMA_MTU.link("note", seen, f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: {look}")
+        return RDMA_MTU.link("info", seen, f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: {look}")
     if rdma and rdma < LARGEST_RDMA_MTU:
-        return RDMA_MTU.link("note", seen, f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")
-    return MTU.link("ok", seen)
+        return RDMA_MTU.link("info", seen, f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")
+    return MTU.link("pass", seen)
 
 
 def rdma_mtu_over(ethernet: int) -> int:

@@ -1,15 +1,15 @@
-"""Link of the path that RDMA traffic takes: its verdict, what was seen, and its fix."""
+"""Link of the path that RDMA traffic takes: the finding about it, and its fix."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Self
 
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding, Subject, Verdict
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
-Verdict = Literal["ok", "note", "broken", "unknown"]
 VM_PART, PATH_PART, HOST_PART = "vm", "path", "host"
 
 
@@ -24,17 +24,48 @@ class Fix:
 
 @dataclass(frozen=True)
 class Link:
-    """One link. `part` is what it belongs to: the VM, the path to the physical NIC, or the host."""
+    """One link, and the finding about it, whose subject bears its name and the host where that is not the VM's.
 
-    name: str
-    verdict: Verdict
-    seen: str
+    A link that fails is broken. `part` is what it belongs to: the VM, the path to the physical NIC, or the host.
+    """
+
+    finding: Finding[Subject]
     part: str = PATH_PART
-    rule: str = ""
-    help: str = ""
     fix: Fix | None = None
-    at: str = ""
-    """The host that it is on, where that is not the one that the VM is on."""
+
+    @property
+    def name(self) -> str:
+        """The name of the link, such as ``MTU``."""
+        return self.finding.target.name
+
+    @property
+    def at(self) -> str:
+        """The host that it is on, where that is not the one that the VM is on."""
+        return self.finding.target.host
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of its finding."""
+        return self.finding.verdict
+
+    @property
+    def seen(self) -> str:
+        """What was read there."""
+        return self.finding.message
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether it is broken, or may be."""
+        return self.verdict in ("fail", "unknown")
+
+    def with_fix(self, fix: Fix | None, remedy: str = "") -> Self:
+        """Return the link with another fix, and what to do beside it."""
+        return replace(self, finding=replace(self.finding, remedy=remedy), fix=fix)
+
+    def on(self, host: str) -> Self:
+        """Return the link as one of another host than that of the VM, which its text names then."""
+        subject = replace(self.finding.target, host=host)
+        return replace(self, finding=replace(self.finding, target=subject, message=f"{host}: {self.seen}"))
 
 
 @dataclass(frozen=True)
@@ -45,9 +76,9 @@ class LinkPlace:
     part: str
     rule: str
 
-    def link(self, verdict: Verdict, seen: str, help: str = "", fix: Fix | None = None) -> Link:
-        """Return the link with what was seen there; one that is ok stands under no rule."""
-        return Link(self.name, verdict, seen, self.part, "" if verdict == "ok" else self.rule, help, fix)
+    def link(self, verdict: Verdict, seen: str, remedy: str = "", fix: Fix | None = None) -> Link:
+        """Return the link with what was seen there."""
+        return Link(Finding(Subject("link", self.name), self.rule, verdict, seen, remedy), self.part, fix)
 
 
 def why(facts: Facts, path: str) -> str:

@@ -76,6 +76,6 @@ def _pair(a: Trace, b: Trace) -> Pair:
 
 def _causes(trace: Trace, *, vm_only: bool = False) -> Iterator[PairCause]:
     """Yield the broken links of a trace: those of the VM itself, or those of its path."""
-    for link in trace.having("broken"):
+    for link in trace.having("fail"):
         if (link.part == VM_PART) == vm_only:
             yield PairCause(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)

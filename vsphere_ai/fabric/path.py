@@ -5,8 +5,6 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.links import PATH_PART, Fix, Link, LinkPlace
@@ -16,10 +14,9 @@ from vsphere_ai.model.state import Target
 NETWORK = ("config.network.proxySwitch", "config.network.pnic", "config.network.rdmaDevice")
 OF_UPLINKS = (fabric_route.MEMBER_LINK, fabric_route.NIC_LINK, fabric_route.ALONE_LINK, fabric_route.DEVICE_LINK)
 """Links that another assignment of NICs to uplinks fixes."""
-# the links of a port group on a host, and the rule that `check` reports each under
-RULE_OF = {fabric_route.ALONE_LINK: "host.rdma-uplinks"}
-PATH_RULE = "vm.rdma-path"
-HOST, PORT_GROUP = (LinkPlace(name, PATH_PART, PATH_RULE) for name in ("host", fabric_route.PORT_GROUP_LINK))
+HOST, PORT_GROUP = (
+    LinkPlace(name, PATH_PART, fabric_route.PATH_RULE) for name in ("host", fabric_route.PORT_GROUP_LINK)
+)
 FALL_BACK = (
     "PVRDMA goes over TCP from this host: run the VM on a host whose uplink is an RDMA NIC, or fit one here "
     "and load its RDMA driver (esxcli rdma device list)"
@@ -43,13 +40,12 @@ def path_links(
     links: list[Link] = []
     route = fabric_route.follow(estate, host.ref, group, protocol)
     for link in route.links:
-        rule = RULE_OF.get(link.name, PATH_RULE)
-        if link.verdict == "ok":
+        if link.verdict == "pass":
             links.append(link)
         else:
             fix = _fix(estate, host, route, link)
-            help = "" if fix else FALL_BACK if link.name == fabric_route.DEVICE_LINK else link.help
-            links.append(replace(link, rule=rule, help=help, fix=fix))
+            help = "" if fix else FALL_BACK if link.name == fabric_route.DEVICE_LINK else link.finding.remedy
+            links.append(link.with_fix(fix, help))
     return links, route
 
 

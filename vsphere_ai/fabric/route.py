@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, ProxySwitch
 from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink_of, nics, order, proxies, switch_of
-from vsphere_ai.fabric.links import Link
+from vsphere_ai.fabric.links import PATH_PART, Link, LinkPlace
 from vsphere_ai.model.estate.kept import once
 from vsphere_ai.model.facts import Estate, Facts
 
@@ -25,6 +25,9 @@ MEMBER_LINK = "host is a member of the switch"
 UPLINK_LINK, NIC_LINK = "active uplink of the port group", "physical NIC of that uplink"
 DEVICE_LINK, ACTIVE_LINK, PROTOCOL_LINK = "RDMA device of that NIC", "RDMA device is active", "RoCE protocol"
 ALONE_LINK = "RDMA NIC is the switch's only uplink"
+PATH_RULE = "vm.rdma-path"
+"""The rule that `check` reports a link of the path under, where it has none of its own."""
+RULE_OF = {ALONE_LINK: "host.rdma-uplinks"}
 HELP = {
     PORT_GROUP_LINK: "choose a port group for virtual machines",
     SWITCH_LINK: "grant System.Read on the distributed switch",
@@ -51,7 +54,8 @@ class FabricRoute:
 
     def see(self, name: str, seen: str, *, holds: bool, help: str = "") -> bool:
         """Append a link; return whether it holds."""
-        self.links.append(Link(name, "ok", seen) if holds else Link(name, "broken", seen, help=help or HELP[name]))
+        place = LinkPlace(name, PATH_PART, RULE_OF.get(name, PATH_RULE))
+        self.links.append(place.link("pass", seen) if holds else place.link("fail", seen, help or HELP[name]))
         return holds
 
 
@@ -63,7 +67,7 @@ def broken_link(estate: Estate, host: str, group: Facts, protocol: str | None = 
 @once
 def _broken(host: Facts, group: Facts, switch: Facts | None, protocol: str | None) -> Link | None:
     links = _followed(host, group, switch, protocol).links
-    return next((link for link in links if link.verdict == "broken"), None)
+    return next((link for link in links if link.verdict == "fail"), None)
 
 
 def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> FabricRoute:

@@ -6,22 +6,23 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, LinkPlace, Verdict, why
-from vsphere_ai.fabric.path import HOST, PATH_RULE, is_seen, path_links
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, LinkPlace, why
+from vsphere_ai.fabric.path import HOST, is_seen, path_links
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.estate.remedies import version_for
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.finding import Verdict, worst
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
-CARD = LinkPlace("VM adapter", VM_PART, PATH_RULE)
+CARD = LinkPlace("VM adapter", VM_PART, fabric_route.PATH_RULE)
 HARDWARE = LinkPlace("virtual hardware", VM_PART, "vm.hardware-version")
 ENDPOINTS_LACK = LinkPlace("virtual hardware", VM_PART, "vm.pvrdma-endpoints")
 MEMORY = LinkPlace("guest memory", VM_PART, "vm.memory-reservation")
@@ -50,6 +51,11 @@ class Trace:
     def having(self, verdict: Verdict) -> tuple[Link, ...]:
         """Return the links with a verdict."""
         return tuple(h for h in self.links if h.verdict == verdict)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its links: a path that fails is broken, one that is no worse than a warning is whole."""
+        return worst(link.finding for link in self.links)
 
 
 def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> tuple[Trace, ...]:
@@ -107,9 +113,9 @@ def _with_protocol(
 ) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
     able = fabric_route.protocols(route.device) if route and route.device else ()
-    if link.name != fabric_route.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:
+    if link.name != fabric_route.PROTOCOL_LINK or link.verdict != "fail" or card is None or not able:
         return link
-    return replace(link, fix=Fix(vm, "adapters", ({**card, "protocol": able[-1]},)), help="")
+    return link.with_fix(Fix(vm, "adapters", ({**card, "protocol": able[-1]},)))
 
 
 # -- the VM
@@ -122,18 +128,18 @@ def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[t
     group = _best_group(estate, host, around) if host else None
     if host is None or group is None:
         help = "no port group carries RDMA on its host; trace a VM that has an adapter"
-        return (CARD.link("broken", seen, help),), None
+        return (CARD.link("fail", seen, help),), None
     # the adapter reserves the memory itself
-    own = [h for h in _of_vm(estate, vm, around) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
+    own = [h for h in _of_vm(estate, vm, around) if h.name != MEMORY.name and h.verdict == "fail"]
     here = _of_host(estate, host, group)
     elsewhere = _elsewhere(estate, vm, group, around)
     name = networks.label(estate, group)
     hopeless = [h for h in _faults((*here, *elsewhere)) if h.part == PATH_PART and not h.fix]
     if hopeless:
         help = f"{name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
-        return (CARD.link("broken", seen, help), *own, *here, *elsewhere), group
+        return (CARD.link("fail", seen, help), *own, *here, *elsewhere), group
     fix = Fix(vm, "pvrdma", ({"port_group": name},))
-    return (CARD.link("broken", seen, fix=fix), *own, *here, *elsewhere), group
+    return (CARD.link("fail", seen, fix=fix), *own, *here, *elsewhere), group
 
 
 def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
@@ -153,7 +159,7 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
 
 
 def _faults(links: Iterable[Link]) -> list[Link]:
-    return [h for h in links if h.verdict in ("broken", "unknown")]
+    return [h for h in links if h.is_faulty]
 
 
 def _of_host(estate: Estate, host: Target, group: Facts) -> list[Link]:
@@ -165,7 +171,7 @@ def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target
     """Return what is not in order on the other hosts a VM can run on; each says whose it is."""
     own = estate.host_of(vm.ref)
     found = ((host, link) for host in around if host != own for link in _faults(_of_host(estate, host, group)))
-    return [replace(link, seen=f"{host.name}: {link.seen}", at=host.name) for host, link in found]
+    return [link.on(host.name) for host, link in found]
 
 
 def _paths(
@@ -192,8 +198,8 @@ def _adapter(vm: Target, facts: Facts, device: VirtualDevice, card: dict[str, Pl
     seen = f"{_label(device)}, PVRDMA, {protocol}"
     if cut:
         fix = Fix(vm, "adapters", ({**card, "connected": True},)) if card else None
-        return CARD.link("broken", f"{seen}, disconnected", "" if fix else "connect the adapter", fix)
-    return CARD.link("ok", seen)
+        return CARD.link("fail", f"{seen}, disconnected", "" if fix else "connect the adapter", fix)
+    return CARD.link("pass", seen)
 
 
 def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link]:
@@ -204,17 +210,17 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
     elif version < MINIMUM_VERSION:
         help = f"PVRDMA needs hardware version {MINIMUM_VERSION}; an upgrade cannot be undone"
         fix = Fix(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
-        yield HARDWARE.link("broken", f"vmx-{version}", help, fix)
+        yield HARDWARE.link("fail", f"vmx-{version}", help, fix)
     else:
         lacks = ["namespaces"] if version < NAMESPACES else []
         lacks += ["native endpoints"] if version < ENDPOINTS else []
         seen = f"vmx-{version}" + (f": no {' and no '.join(lacks)}" if lacks else "")
-        yield ENDPOINTS_LACK.link("note" if lacks else "ok", seen)
+        yield ENDPOINTS_LACK.link("info" if lacks else "pass", seen)
     if facts.get("config.memoryReservationLockedToMax"):
-        yield MEMORY.link("ok", "all of it is reserved")
+        yield MEMORY.link("pass", "all of it is reserved")
     else:
         fix = Fix(vm, "hardware", {"memory_reservation": "full"})
-        yield MEMORY.link("broken", "not all of it is reserved", "PVRDMA needs all guest memory reserved", fix)
+        yield MEMORY.link("fail", "not all of it is reserved", "PVRDMA needs all guest memory reserved", fix)
 
 
 def _label(device: VirtualDevice) -> str:

@@ -86,7 +86,7 @@ class _Uplinks:
     def is_complete(self) -> bool:
         """Whether no path is broken at a link that an assignment of NICs fixes."""
         for route in (r for found in self.routes.values() for r in found):
-            gone = {link.name for link in route.links if link.verdict == "broken"}
+            gone = {link.name for link in route.links if link.verdict == "fail"}
             if gone & set(ASSIGNMENT_LINKS) or (fabric_route.DEVICE_LINK in gone and rdma_nic(route)):
                 return False
         return True

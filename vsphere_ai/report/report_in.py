@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
 from vsphere_ai.model.records.printed import PrintedDocument
@@ -20,7 +21,7 @@ from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
-from vsphere_ai.report.pages.printed_documents import Capacity, Findings, PrintedTrace
+from vsphere_ai.report.pages.printed_documents import Capacity, Findings
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.plans.run_record import run_document
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
     "check": (Findings, findings_report),
-    "trace": (PrintedTrace, trace_report),
+    "trace": (TraceDocument, trace_report),
     "capacity": (Capacity, capacity_report),
     "fleet": (FleetPlanned, fleet_plan_report),
 }

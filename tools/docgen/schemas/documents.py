@@ -9,12 +9,13 @@ from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import VERDICTS
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
 from vsphere_ai.report.pages.fleet_shapes import FleetApplied, FleetPlanned, FleetStatuses
-from vsphere_ai.report.pages.printed_documents import Capacity, PrintedTrace
+from vsphere_ai.report.pages.printed_documents import Capacity
 from vsphere_ai.training.job import TrainingJob
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -105,7 +106,7 @@ def capacity_schema() -> Schema:
 
 def trace_schema() -> Schema:
     """Return the schema of what `rdma trace -o json` prints."""
-    return _of_typed("rdma trace", PrintedTrace)
+    return _of_typed("rdma trace", TraceDocument)
 
 
 def fleet_plan_schema() -> Schema:

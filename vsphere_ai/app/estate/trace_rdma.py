@@ -14,6 +14,7 @@ from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.trace import trace as links_of
 from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
@@ -37,11 +38,9 @@ class TraceResult:
     pairs: tuple[Pair, ...]
 
     @property
-    def exit_code(self) -> int:
-        """0 when every path is whole, 2 when a link is broken, 1 when that is not known."""
-        if any(t.having("broken") for t in self.traces):
-            return 2
-        return int(any(t.having("unknown") for t in self.traces))
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """The findings about all links."""
+        return tuple(link.finding for trace in self.traces for link in trace.links)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 60, "Follow RDMA from a VM to the wire, link by link."
 
@@ -50,23 +52,28 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
 @click.option("--full", is_flag=True, help="Show every path and every pair of VMs, also those that are alike.")
+@fail_on_option
 @output_option("text", "json", "playbook")
-def trace_command(vms: Sequence[str], *, full: bool, form: str, estate: EstateRequest) -> int:
+def trace_command(vms: Sequence[str], *, full: bool, fail_on: FailOn, form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 
     Every broken link is shown with its fix; paths that are alike are shown once. VM is a name or a pattern as in a
-    play. Exits 0 when every path is whole, 2 when a link is broken, 1 when a link is not known. Changes nothing.
+    play. Changes nothing.
+
+    Exits 0 when every path is whole, 2 when a link is broken, 1 when a link is not known or the command fails;
+    `--fail-on` changes from which verdict on.
     """
     from vsphere_ai import app
+    from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.network.trace_text import fixes_text, trace_document, trace_text
 
     result = app.trace(app.TraceRequest(vms, estate), show_event)
     found, traces = result.estate, result.traces
     if form == "json":
-        click.echo(json_text(vcenter=found.about, **trace_document(found, traces, result.pairs)))
+        click.echo(json_text(**trace_document(found, traces, result.pairs).as_json()))
     elif form == "playbook":
         click.echo(fixes_text(found, traces), nl=False)
     else:
         click.echo(trace_text(found, traces, result.pairs, width(), full=full))
-    return result.exit_code
+    return exit_code(result.findings, fail_on)

@@ -261,7 +261,7 @@ def vm_rdma_path(case: RuleCase) -> Finding | None:
         group = _port_group(case, name)
         links, _ = path_links(case.view.estate, host, group, protocol)
         ways += [(networks.label(case.view.estate, group) if group else name, link) for link in links]
-    faults = [(way, link) for way, link in ways if link.verdict == "broken"]
+    faults = [(way, link) for way, link in ways if link.verdict == "fail"]
     hidden = [f"{way}: {link.name}: {link.seen}" for way, link in ways if link.verdict == "unknown"]
     seen = [(f"{way} on {host.name}: {link.name}", link.seen) for way, link in faults or ways[-1:]]
     if faults:

@@ -14,7 +14,6 @@ from vsphere_ai.report.folding import Line, how_many, nameless, names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.playbooks.yaml_text import flow
 
-SIGNS = {"ok": "ok", "note": "note", "broken": "BROKEN", "unknown": "?"}
 INDENT = " " * 10
 ALL = 3
 """Kinds of paths up to which links that are in order are listed one by one."""
@@ -54,8 +53,10 @@ def _key(trace: Trace, link: Link, known: frozenset[str]) -> _Key:
     """Return what is shown of a link but for names of VMs and hosts; on which host it is, is no part of it."""
     fix = f"{link.fix.target.kind} {line_of(link.fix)}" if link.fix else ""
     own = {trace.vm.name: "VM", **dict.fromkeys(_host(trace), "HOST")}
-    said = (nameless(_without(own, text), known) for text in (link.seen.removeprefix(f"{link.at}: "), link.help))
-    return link.name, link.verdict, link.rule, *(text.replace("HOST", "NAME") for text in said), fix
+    said = (
+        nameless(_without(own, text), known) for text in (link.seen.removeprefix(f"{link.at}: "), link.finding.remedy)
+    )
+    return link.name, link.verdict, link.finding.rule, *(text.replace("HOST", "NAME") for text in said), fix
 
 
 def _without(own: Mapping[str, str], text: str) -> str:
@@ -75,7 +76,7 @@ def _alike(found: Sequence[Trace], known: frozenset[str], *, short: bool, full: 
     yield f"{trace.vm.name}{''.join(f' on {name}' for name in _host(trace))}{group}", 2
     in_order: list[str] = []
     for same in _links(found, known, full=full):
-        if same.link.verdict == "ok" and short:
+        if same.link.verdict == "pass" and short:
             in_order.append(same.link.name)
             continue
         yield from _in_order(in_order)
@@ -86,7 +87,7 @@ def _alike(found: Sequence[Trace], known: frozenset[str], *, short: bool, full: 
 
 def _in_order(links: Sequence[str]) -> Iterator[Line]:
     if links:
-        yield f"  {SIGNS['ok']:<8}{counted(len(links), 'link')}: {', '.join(links)}", len(INDENT)
+        yield f"  {'pass':<8}{counted(len(links), 'link')}: {', '.join(links)}", len(INDENT)
 
 
 def _links(found: Sequence[Trace], known: frozenset[str], *, full: bool) -> Iterator[_Same]:
@@ -109,15 +110,15 @@ def _owner(trace: Trace, link: Link) -> str:
 
 def _link(same: _Same, trace: Trace) -> Iterator[Line]:
     link, indent = same.link, len(INDENT)
-    wrong = link.verdict != "ok"
-    rule = f"  [{link.rule}]" if link.rule and wrong else ""
+    wrong = link.verdict != "pass"
+    rule = f"  [{link.finding.rule}]" if wrong else ""
     several = len(same.owners) > 1
     seen = link.seen.removeprefix(f"{link.at}: ") if several else link.seen
-    yield f"  {SIGNS[link.verdict]:<8}{link.name:<38}{seen}{rule}", indent
+    yield f"  {link.verdict:<8}{link.name:<38}{seen}{rule}", indent
     if wrong and several and link.part != VM_PART and len(same.fixed) != len(same.owners):
         yield f"{INDENT}on {counted(len(same.owners), 'host')}: {listed(same.owners)}", indent
-    if link.help:
-        yield f"{INDENT}{link.help}", indent
+    if link.finding.remedy:
+        yield f"{INDENT}{link.finding.remedy}", indent
     if link.fix:
         many = f"{how_many(same.fixed)}, " if len(same.fixed) > 1 else ""
         yield f"{INDENT}in a play for {many}{names(same.fixed)}: {line_of(link.fix)}", indent

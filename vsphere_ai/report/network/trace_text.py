@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
+from vsphere_ai.documents.trace import (
+    FixDocument,
+    LinkDocument,
+    PairCauseDocument,
+    PairDocument,
+    PathDocument,
+    TraceDocument,
+)
 from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
 from vsphere_ai.fabric.host import MTU_LINK
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.pairs import BEST, Pair, PairCause
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.name_ranges import listed
-from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.folding import Line, wrapped
@@ -45,8 +52,7 @@ def trace_text(
         lines += ["FIXES  (-o playbook prints only these)", "", text.rstrip(), ""]
     elif fixes.unchanged:
         lines += ["NOT CHANGED", *wrapped(((f"  {why}", 4) for why in fixes.unchanged), width), ""]
-    broken = sum(bool(t.having("broken")) for t in traces)
-    unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
+    broken, unknown = (sum(t.verdict == verdict for t in traces) for verdict in ("fail", "unknown"))
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
     lines.append(f"{counted(len(traces), 'path')}: " + ", ".join(f"{n} {what}" for what, n in count.items() if n))
     return "\n".join(lines)
@@ -76,40 +82,42 @@ def _plays(fixes: Fixes) -> Iterator[tuple[tuple[str, Target | None, tuple[str, 
         yield (target.kind, own, tuple(f"{kind}: {flow(value)}" for kind, value in sorted(kinds.items()))), target
 
 
-def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> PlainObject:
-    """Return all of it as plain values."""
+def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> TraceDocument:
+    """Return all of it as the document that `rdma trace` prints."""
     fixes = fixes_for(estate, traces)
-    return {
-        "traces": [
-            {
-                "vm": t.vm.name,
-                "host": t.host.name if t.host else None,
-                "adapter": t.adapter,
-                "port_group": t.port_group,
-                "protocol": t.protocol or None,
-                "rdma_mtu": t.rdma_mtu,
-                "whole": not t.having("broken") and not t.having("unknown"),
-                "links": [_link(h) for h in t.links],
-            }
-            for t in fixes.traces
-        ],
-        "pairs": [
-            {
-                "vms": [p.one.name, p.other.name],
-                "use": p.use,
-                "why": p.why,
-                "causes": [{"target": c.owner.name, "link": c.link.name, "seen": c.link.seen} for c in p.causes],
-            }
-            for p in pairs
-        ],
-        "playbook": _playbook(estate, fixes),
-        "unchanged": list(fixes.unchanged),
-    }
+    return TraceDocument(
+        vcenter=estate.about,
+        verdict=worst(link.finding for t in fixes.traces for link in t.links),
+        traces=tuple(map(path_document, fixes.traces)),
+        pairs=tuple(map(_pair_document, pairs)),
+        playbook=_playbook(estate, fixes),
+        unchanged=fixes.unchanged,
+    )
 
 
-def _link(link: Link) -> PlainObject:
-    fix = {"target": link.fix.target.name, "line": line_of(link.fix)} if link.fix else None
-    return {**asdict(link), "fix": fix}
+def path_document(path: Trace) -> PathDocument:
+    """Return a path as a part of a document."""
+    return PathDocument(
+        vm=path.vm.name,
+        host=path.host.name if path.host else None,
+        adapter=path.adapter,
+        port_group=path.port_group,
+        protocol=path.protocol or None,
+        rdma_mtu=path.rdma_mtu,
+        verdict=path.verdict,
+        whole=path.verdict not in ("fail", "unknown"),
+        links=tuple(map(_link_document, path.links)),
+    )
+
+
+def _link_document(link: Link) -> LinkDocument:
+    fix = FixDocument(target=link.fix.target.name, line=line_of(link.fix)) if link.fix else None
+    return LinkDocument.with_fix(link.finding, link.part, fix)
+
+
+def _pair_document(pair: Pair) -> PairDocument:
+    causes = tuple(PairCauseDocument(target=c.owner.name, link=c.link.name, message=c.link.seen) for c in pair.causes)
+    return PairDocument(vms=(pair.one.name, pair.other.name), use=pair.use, why=pair.why, causes=causes)
 
 
 def _pairs(pairs: Sequence[Pair], *, full: bool) -> Iterator[Line]:

@@ -15,6 +15,7 @@ from vsphere_ai.planning.drift import differences
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.gpus.capacity_document import room_by_profile
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.network.trace_text import path_document
 from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
 from vsphere_ai.report.pages.pictures.path_graph import path_graph
 from vsphere_ai.report.pages.tables import Entry, few
@@ -192,7 +193,7 @@ def _gpu_row(use: GpuUse) -> Row:
 
 def verdict_of(trace: Trace) -> str:
     """Return whether a path is ``whole`` or ``broken``, or ``unknown``."""
-    return "broken" if trace.having("broken") else ("unknown" if trace.having("unknown") else "whole")
+    return {"fail": "broken", "unknown": "unknown"}.get(trace.verdict, "whole")
 
 
 def path_sections(traces: Iterable[Trace]) -> tuple[ReportSection, ...]:
@@ -206,20 +207,8 @@ def path_sections(traces: Iterable[Trace]) -> tuple[ReportSection, ...]:
     order = ("broken", "unknown", "whole")
     rows.sort(key=lambda row: order.index(row[4]))
     note = "From each PVRDMA adapter to the physical NIC. vsphere-ai rdma trace VM shows every link."
-    drawn = path_graph([_traced(trace) for trace in found], (), "the fabric")
+    drawn = path_graph([path_document(trace).as_json() for trace in found], (), "the fabric")
     return (ReportSection("RDMA paths", _PATH, tuple(rows), note, (drawn,)),) if drawn else ()
-
-
-def _traced(trace: Trace) -> Entry:
-    """Return a path as `rdma trace` prints it, without its fixes."""
-    return {
-        "vm": trace.vm.name,
-        "host": trace.host.name if trace.host else None,
-        "adapter": trace.adapter,
-        "port_group": trace.port_group,
-        "protocol": trace.protocol or None,
-        "links": [{"name": link.name, "verdict": link.verdict, "seen": link.seen} for link in trace.links],
-    }
 
 
 def _few(targets: Iterable[Target], noun: str) -> str:
@@ -228,7 +217,7 @@ def _few(targets: Iterable[Target], noun: str) -> str:
 
 
 def _path_row(trace: Trace) -> Row:
-    bad = [*trace.having("broken"), *trace.having("unknown")]
+    bad = [*trace.having("fail"), *trace.having("unknown")]
     own = [name for name in (trace.vm.name, trace.host.name if trace.host else "") if name]
 
     def general(text: str) -> str:
@@ -237,13 +226,13 @@ def _path_row(trace: Trace) -> Row:
         return text
 
     said = "; ".join(general(f"{link.name}: {link.seen}") for link in bad)
-    remedies = "; ".join(dict.fromkeys(general(_remedy(link)) for link in bad if link.help or link.fix))
+    remedies = "; ".join(dict.fromkeys(general(_remedy(link)) for link in bad if link.finding.remedy or link.fix))
     return trace.port_group, trace.protocol or "", verdict_of(trace), said, remedies
 
 
 def _remedy(link: Link) -> str:
     fix = link.fix
-    return f"in a play for {fix.target.name}: {fix.kind}: {flow(fix.value)}" if fix else link.help
+    return f"in a play for {fix.target.name}: {fix.kind}: {flow(fix.value)}" if fix else link.finding.remedy
 
 
 def drift_section(playbook: str, plan: Plan | None, error: str = "") -> ReportSection:

@@ -30,66 +30,6 @@ class Findings(TypedDict):
     vcenter: NotRequired[Vcenter | str]
 
 
-class PrintedFix(TypedDict):
-    """The fix of a link."""
-
-    target: str
-    line: str
-
-
-class PrintedLink(TypedDict):
-    """A link of a path."""
-
-    name: str
-    verdict: Literal["ok", "note", "unknown", "broken"]
-    part: NotRequired[Literal["vm", "path", "host"]]
-    at: NotRequired[str]
-    seen: str
-    help: str
-    rule: str
-    fix: PrintedFix | None
-
-
-class PrintedPath(TypedDict):
-    """A path of RDMA traffic."""
-
-    vm: str
-    host: str | None
-    adapter: str
-    port_group: str
-    protocol: str | None
-    rdma_mtu: NotRequired[int | None]
-    whole: bool
-    links: list[PrintedLink]
-
-
-class PrintedCause(TypedDict):
-    """A link that keeps a pair from RDMA, and whose it is."""
-
-    target: str
-    link: str
-    seen: NotRequired[str]
-
-
-class PrintedPair(TypedDict):
-    """What the traffic between two VMs uses."""
-
-    vms: list[str]
-    use: Literal["roce", "memory-copy", "tcp", "unknown", "none"]
-    why: str
-    causes: list[PrintedCause]
-
-
-class PrintedTrace(TypedDict):
-    """What `rdma trace` prints."""
-
-    vcenter: Vcenter
-    traces: list[PrintedPath]
-    pairs: list[PrintedPair]
-    playbook: str
-    unchanged: NotRequired[list[str]]
-
-
 class PrintedRunning(TypedDict):
     """A vGPU of a running VM."""
 

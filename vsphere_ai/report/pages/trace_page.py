@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.pages.pictures.path_graph import USES, VERDICTS, path_graph
+from vsphere_ai.report.pages.pictures.matrix import STATUS
+from vsphere_ai.report.pages.pictures.path_graph import USES, path_graph
 from vsphere_ai.report.pages.tables import Entry, kept, vcenter_facts
 from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 _LINK = ("VMs", "link", "state", "seen", "remedy", "fix", "rule")
-_WHOLE: tuple[Row, ...] = (("all", "", "ok", "every link is whole", "", "", ""),)
+_WHOLE: tuple[Row, ...] = (("all", "", "pass", "every link is whole", "", "", ""),)
 
 
 def trace_report(trace: Entry) -> Report:
     """Return the report of RDMA paths, given as the JSON values that `rdma trace` prints."""
     traces, pairs = trace["traces"], trace["pairs"]
     drawn = path_graph(traces, pairs)
-    bad = _links(traces, ("broken", "unknown", "note"))
-    broken = sum(any(h["verdict"] == "broken" for h in t["links"]) for t in traces)
+    bad = _links(traces, ("fail", "unknown", "warn", "info"))
+    broken = sum(t["verdict"] == "fail" for t in traces)
     whole = sum(t["whole"] for t in traces)
     unknown = len(traces) - broken - whole
     status: Status = "fail" if broken else "unknown" if unknown else "pass"
@@ -29,7 +30,7 @@ def trace_report(trace: Entry) -> Report:
         ReportSection("Between VMs", ("use", "pairs", "why", "VMs", "because of"), _pairs(pairs)),
         ReportSection("Playbook of the fixes", (), (), code=trace["playbook"].rstrip()),
         ReportSection("Not changed", ("what",), tuple((text,) for text in trace.get("unchanged", ()))),
-        ReportSection("Links that are whole", _LINK, _links(traces, ("ok",)), folded=True),
+        ReportSection("Links that are whole", _LINK, _links(traces, ("pass",)), folded=True),
     )
     counts: tuple[tuple[str, int, Status], ...] = (
         ("whole", whole, "pass"),
@@ -50,7 +51,7 @@ def _links(traces: Sequence[Entry], verdicts: Sequence[str]) -> tuple[Row, ...]:
 def _link(link: Entry) -> Row:
     fix = link.get("fix")
     said = f"in a play for {fix['target']}: {fix['line']}" if fix else ""
-    return link["name"], link["verdict"], link["seen"], link["help"], said, link["rule"]
+    return link["target"]["name"], link["verdict"], link["message"], link["remedy"], said, link["rule"]
 
 
 def _pairs(pairs: Sequence[Entry]) -> tuple[Row, ...]:
@@ -72,9 +73,10 @@ def _checked(traces: Sequence[Entry]) -> tuple[tuple[JunitCase, ...], tuple[Sari
     cases, results = [], []
     for trace in traces:
         for link in trace["links"]:
-            status, said = VERDICTS[link["verdict"]], "; ".join(filter(None, (link["seen"], link["help"])))
-            cases.append(JunitCase(trace["vm"], link["name"], status, said))
+            status, said = STATUS[link["verdict"]], "; ".join(filter(None, (link["message"], link["remedy"])))
+            name = link["target"]["name"]
+            cases.append(JunitCase(trace["vm"], name, status, said))
             if status != "pass":
-                message = f"{trace['vm']}: {link['name']}: {said}"
-                results.append(SarifResult(link["rule"] or "vm.rdma-path", status, message, (trace["vm"],)))
+                message = f"{trace['vm']}: {name}: {said}"
+                results.append(SarifResult(link["rule"], status, message, (trace["vm"],)))
     return tuple(cases), tuple(results)

@@ -40,7 +40,7 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
         if link is not None:
             name = networks.label(view.estate, group)
             what = f"{name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})"
-            yield Finding.problem(target, "pvrdma.not-rdma", what, link.help)
+            yield Finding.problem(target, "pvrdma.not-rdma", what, link.finding.remedy)
         # as the host will be: vmkernel may name the adapter as well
         prepared = view.facts(host.ref)
         if not prepared.get(OPTION_FACT):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.pictures.matrix import STATUS
 from vsphere_ai.report.pages.tables import Entry
 from vsphere_ai.report.pages.values import Edge, PathNode, Paths, Status
 
@@ -29,7 +30,6 @@ LINKS: Mapping[str, int] = {
     "RDMA NIC is the switch's only uplink": 3,
 }
 """Between which columns a link is; every other one is between the uplink and the peers."""
-VERDICTS: Mapping[str, Status] = {"ok": "pass", "note": "warn", "unknown": "unknown", "broken": "fail"}
 ORDER: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
 USES = {"roce": "RoCE", "memory-copy": "memory copy", "tcp": "TCP only", "unknown": "not known", "none": "no RDMA"}
 MOST_ROWS = 40
@@ -102,11 +102,11 @@ def _path(trace: Entry, peers: tuple[str, ...]) -> _Path:
     worst: list[Status] = ["pass"] * (len(COLUMNS) - 1)
     bad: list[dict[str, None]] = [{} for _ in worst]
     for link in trace["links"]:
-        gap, status = LINKS.get(link["name"], len(worst) - 1), VERDICTS[link["verdict"]]
-        seen.setdefault(link["name"], link["seen"])
+        gap, status = LINKS.get(name := link["target"]["name"], len(worst) - 1), STATUS[link["verdict"]]
+        seen.setdefault(name, link["message"])
         worst[gap] = max(worst[gap], status, key=ORDER.index)
         if status in ("fail", "unknown"):
-            bad[gap][link["name"]] = None
+            bad[gap][name] = None
     adapter = (trace["adapter"] or "no PVRDMA adapter", (trace["protocol"] or "").replace("rocev", "RoCE v"))
     vmk = seen.get("PVRDMA vmknic", "")
     switch = (seen.get("distributed switch", "not known"), vmk if len(vmk) < 12 else "no vmk for PVRDMA")
