@@ -22,6 +22,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.moves.placing import placed
 from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.starts import Arrival
 from vsphere_ai.planning.moves.vgpu_moves import Migration
 
 NOWHERE = "rolling.nowhere"
@@ -44,6 +45,8 @@ class Departures:
     planned: Machines
     destroyed: frozenset[str] = frozenset()
     """References of VMs that go off and do not come back."""
+    arrivals: Mapping[int, Sequence[Arrival]] = field(default_factory=dict)
+    """New VMs by the number of windows that are over when they power on."""
     problems: list[Problem] = field(default_factory=list)
     refused: int = 0
     """Where there are problems: the position of the first window that has one."""
@@ -53,6 +56,7 @@ class Departures:
     def run(self, roll: Roll) -> list[Problem]:
         """Go through the windows of a cluster in their order, and return what blocks them."""
         for at, host in enumerate(roll.hosts):
+            self._arrive(at)
             near = roll.at_a_time - 1
             out = roll.hosts[max(at - near, 0) : at + near + 1]
             self.situation.down = frozenset(h.ref for h in out)
@@ -62,6 +66,12 @@ class Departures:
             self._done.add(host)
         self.situation.down = frozenset()
         return self.problems
+
+    def _arrive(self, windows: int) -> None:
+        """Let new VMs run that power on after so many windows."""
+        for new in self.arrivals.get(windows, ()):
+            self.situation.leave(new.replaces)
+            self.situation.arrive(new.vm, new.host)
 
     def _window(self, host: Target, roll: Roll) -> None:
         situation = self.situation

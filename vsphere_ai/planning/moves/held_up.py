@@ -49,9 +49,10 @@ def held_up(
 
 
 def _beside(roll: Roll, asked: Concerned, view: View) -> Concerned:
-    """Return the VMs of a cluster whose host has no window, and that do not come before all of them."""
+    """Return the VMs of a cluster whose host has no window, and whose time is not that before a certain one."""
     hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
-    homes = ((vm, view.estate.host_of(vm.ref)) for vm in asked if vm not in roll.changed_first)
+    apart = {*roll.changed_first, *(roll.starts if roll.starts_at is not None else ())}
+    homes = ((vm, view.estate.host_of(vm.ref)) for vm in asked if vm not in apart)
     return {vm: asked[vm] for vm, home in homes if home is not None and home.ref in hosts}
 
 

@@ -38,6 +38,10 @@ class Roll:
     """Why it is not the roll-out that was asked for, with fewer hosts at a time or in another order; "" where it is."""
     changed_first: tuple[Target, ...] = ()
     """VMs on hosts without a window that are changed before the first window begins: VMs have no places else."""
+    starts: tuple[Target, ...] = ()
+    """New VMs on hosts of the cluster, where DRS moves VMs off the hosts of the rollout."""
+    starts_at: int | None = None
+    """After how many windows these power on, before the next one begins; None: at any time."""
 
     @property
     def hosts(self) -> tuple[Target, ...]:
@@ -143,3 +147,17 @@ def changed_first(
     for roll in rolls:
         ends = [chains[vm][-1] for vm in roll.changed_first if chains.get(vm)]
         yield from ((end, first) for end in ends for host in roll.hosts for first in firsts.get(host, ()))
+
+
+def powered_on_between(
+    rolls: Iterable[Roll],
+    on: Mapping[Target, Step],
+    chains: Mapping[Target, Sequence[Step]],
+    firsts: Mapping[Target, Sequence[Step]],
+) -> Iterator[tuple[Step, Step]]:
+    """Yield the last step of a window with power-ons (`on`) of new VMs, and these with what begins the next."""
+    for roll in rolls:
+        at = roll.starts_at
+        for step in (on[vm] for vm in roll.starts if vm in on and at is not None):
+            yield from ((chains[host][-1], step) for host in roll.hosts[:at])
+            yield from ((step, first) for host in roll.hosts[at:] for first in firsts.get(host, ()))

@@ -26,6 +26,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.starts import Starts
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves, Outlook
 
 ORDERS, FEW_ORDERS, TRIES = 120, 4, 600
@@ -77,6 +78,20 @@ class Windows:
     def _before(self) -> Situation:
         return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
 
+    @cached_property
+    def starts(self) -> Starts:
+        """The new VMs that power on beside windows."""
+        return Starts(self.outlook, self._planned, self._before, [*self.cycled], self.steps)
+
+    def ways(self, roll: Roll) -> tuple[Roll, ...]:
+        """Return the roll-out, with VMs changed first as in `secured`, and each time at which new VMs may power on."""
+        return self.starts.ways(self.secured(roll), self._leaving(roll))
+
+    def _leaving(self, roll: Roll) -> list[Target]:
+        """Return the VMs that DRS moves off the hosts of a roll-out."""
+        hosts, estate = {h.ref for h in roll.hosts}, self.outlook.before.estate
+        return [vm for vm in self.by_drs if (home := estate.host_of(vm.ref)) is not None and home.ref in hosts]
+
     def judge(self, roll: Roll) -> JudgedOrder:
         """Return the problems of the windows of one cluster."""
         moves = self.mover.of(roll)
@@ -92,9 +107,10 @@ class Windows:
                 here.arrive(self._planned.planned(vm.ref), home)
         windows = Departures(here, moves.by_host, self._off, frozenset((*self.by_drs, *moved)), self._planned)
         windows.destroyed = frozenset(vm.ref for vm in self.destroyed)
-        problems = windows.run(roll)
+        windows.arrivals = self.starts.arrivals(roll)
+        problems = [*windows.run(roll), *self.starts.problems(roll, self._leaving(roll))]
         # other windows later may bring about other moves before
-        refused = windows.refused if not moves.by_host else len(roll.hosts)
+        refused = windows.refused if not (moves.by_host or roll.starts) else len(roll.hosts)
         return JudgedOrder(moves, problems, moves.refused if moves.problems else refused)
 
     def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
@@ -113,8 +129,7 @@ class Windows:
         A VM that is off holds no memory: DRS may fill its host. A host without a window only gains VMs, so
         whatever is possible with such a VM changed later is possible with it changed first.
         """
-        homes = self._before.only(h.ref for h in roll.members)
-        leaving = [vm for vm in self.by_drs if homes.home(vm.ref) in {h.ref for h in roll.hosts}]
+        homes, leaving = self._before.only(h.ref for h in roll.members), self._leaving(roll)
         cycled = [vm for vm in self._changed_elsewhere(roll) if vm in self.cycled] if leaving else []
         by_home = grouped(cycled, lambda vm: homes.home(vm.ref)).items()
         at_risk = [vm for home, vms in by_home if home and self._may_lose_place(home, vms, leaving, roll) for vm in vms]
@@ -129,6 +144,9 @@ class Windows:
         here = self._before.only(h.ref for h in roll.members)
         for vm in vms:
             here.leave(vm.ref)
+        for new in self.starts.on(home):
+            here.leave(new.replaces)
+            here.arrive(new.vm, home)
         for vm in leaving:
             machine = here.leave(vm.ref)
             if machine is not None:
@@ -163,11 +181,31 @@ def roll_outs(
     rolls: list[Roll] = []
     moves, problems = Moves(), list[Problem]()
     for asked in given:
-        roll, judged = searched(windows.secured(asked), windows.judge, begun, windows.may_come_first)
+        roll, judged = first_possible(windows.ways(asked), windows, begun)
         rolls.append(roll)
         moves.add(judged.moves)
         problems += judged.problems
     return tuple(rolls), moves, problems
+
+
+def first_possible(ways: Sequence[Roll], windows: Windows, begun: Collection[Target]) -> tuple[Roll, JudgedOrder]:
+    """Return the first of several ways to roll out that nothing blocks; else what is found from the earliest and last.
+
+    `ways` differ in when new VMs power on.
+    """
+    if len(ways) == 1:
+        return searched(ways[0], windows.judge, begun, windows.may_come_first)
+    for way in ways:
+        judged = windows.judge(way)
+        if not judged.reason:
+            return way, judged
+    found = (searched(way, windows.judge, begun, windows.may_come_first) for way in dict.fromkeys((ways[1], ways[-1])))
+    kept = list[tuple[Roll, JudgedOrder]]()
+    for roll, judged in found:
+        kept.append((roll, judged))
+        if not judged.reason:
+            return roll, judged
+    return kept[0]
 
 
 def searched(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbooks.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
-from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     Clone,
@@ -33,8 +33,9 @@ from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, w
 from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.power_on_order import PowerOns
-from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, rolling_of
+from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, powered_on_between, rolling_of
 from vsphere_ai.planning.moves.rule_order import Moments, RuleMoment, rule_moments
+from vsphere_ai.planning.moves.starts import STARTS
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import HostBefore, found
@@ -154,6 +155,7 @@ def arrange(
     _roll_out(work, rolls)
     _hold_up(work, rolls, outlook)
     _share(work)
+    _start_between(work, rolls)
     moments = _keep_rules(work, rolls, outlook)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
@@ -320,6 +322,18 @@ def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Non
         chain = work.chains[vm]
         first = _power_on(chain) if isinstance(chain[0], Clone) else chain[0]
         work.edges += [(work.chains[host][-1], first) for host in roll.hosts if first is not None]
+
+
+def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
+    """Let new VMs power on between the windows of their cluster where the roll-outs were judged by that."""
+    on = {vm: step for roll in rolls for vm in roll.starts if (step := _power_on(work.chains.get(vm, ()))) is not None}
+    edges = [*powered_on_between(rolls, on, work.chains, work.firsts)]
+    if can_be_ordered(work.chains.values(), work.rules, (*work.edges, *work.rolled, *edges)):
+        work.edges += edges
+        return
+    for vm in on:
+        message = "it has to power on between windows of its cluster, and waits for another cluster that waits for it"
+        work.problems.append(Finding.problem(vm, STARTS, message, "make the set in a run of its own"))
 
 
 def _keep_rules(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Moments:
