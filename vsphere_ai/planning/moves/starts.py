@@ -38,16 +38,20 @@ class Arrival(NamedTuple):
 
 @dataclass
 class Starts:
-    """The new VMs of a plan. `planned` are VMs as the plan leaves them, `before` is the situation as it was read.
+    """The new VMs of a plan. `planned` are VMs as the plan leaves them, `changed` those that it changes.
 
-    `changed` are VMs that the plan changes, and `steps` those of the plan that kinds have given.
+    `steps` are those of the plan that kinds have given.
     """
 
     outlook: Outlook
     planned: Machines
-    before: Situation
     changed: Collection[Target]
     steps: Mapping[Target, Sequence[Step]]
+
+    @cached_property
+    def _after(self) -> Situation:
+        """Where VMs ran when they were read, on hosts as the plan leaves them."""
+        return Situation.as_read(self.outlook.after, self.planned)
 
     @cached_property
     def _new(self) -> Mapping[Target, str]:
@@ -127,7 +131,7 @@ class Starts:
         return Finding.problem(roll.starts[0], STARTS, message, "write rolling: {max_unavailable: 1}")
 
     def _without_place(self, home: str, roll: Roll, moved: Sequence[Target]) -> Iterator[Problem]:
-        here = self.before.only(h.ref for h in roll.members)
+        here = self._after.only(h.ref for h in roll.members)
         arrivals = [(vm, self._arrival(vm)) for vm in roll.starts if self._new[vm] == home]
         for ref in (each.replaces for _, each in arrivals):
             here.leave(ref)
@@ -135,15 +139,18 @@ class Starts:
             if here.home(vm.ref) == home and here.leave(vm.ref) is not None:
                 here.arrive(self.planned.planned(vm.ref), home)
         came = [machine for vm in moved if here.home(vm.ref) != home and (machine := here.leave(vm.ref)) is not None]
+        host, alone = here.view.estate[home], here.copy()
         for machine in came:
             here.arrive(machine, home)
-        host = here.view.estate[home]
         for vm, each in arrivals if came else ():
+            in_any_case = {reason.rule for reason in admit(each.vm, host, alone, "power_on").refusals}
             for reason in admit(each.vm, host, here, "power_on").refusals:
-                names = listed(sorted(machine.name for machine in came))
-                message = f"it powers on on {host.name}, to which DRS may move {names} before: {reason.message}"
-                yield Finding.problem(vm, reason.rule, message, PLACE)
+                if reason.rule not in in_any_case:
+                    names = listed(sorted(machine.name for machine in came))
+                    message = f"it powers on on {host.name}, to which DRS may move {names} before: {reason.message}"
+                    yield Finding.problem(vm, reason.rule, message, PLACE)
             here.arrive(each.vm, home)
+            alone.arrive(each.vm, home)
 
 
 def _is_on(facts: Facts | None) -> bool:

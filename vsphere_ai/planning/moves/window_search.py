@@ -81,7 +81,7 @@ class Windows:
     @cached_property
     def starts(self) -> Starts:
         """The new VMs that power on beside windows."""
-        return Starts(self.outlook, self._planned, self._before, [*self.cycled], self.steps)
+        return Starts(self.outlook, self._planned, [*self.cycled], self.steps)
 
     def ways(self, roll: Roll) -> tuple[Roll, ...]:
         """Return the roll-out, with VMs changed first as in `secured`, and each time at which new VMs may power on."""

@@ -155,8 +155,7 @@ def arrange(
     _roll_out(work, rolls)
     _hold_up(work, rolls, outlook)
     _share(work)
-    _start_between(work, rolls)
-    moments = _keep_rules(work, rolls, outlook)
+    moments = _time_power_ons(work, rolls, outlook)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
         reboots=reboots,
@@ -322,6 +321,12 @@ def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Non
         chain = work.chains[vm]
         first = _power_on(chain) if isinstance(chain[0], Clone) else chain[0]
         work.edges += [(work.chains[host][-1], first) for host in roll.hosts if first is not None]
+
+
+def _time_power_ons(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Moments:
+    """Tie power-ons to windows and to each other; return the moments at which rules between VMs permit them."""
+    _start_between(work, rolls)
+    return _keep_rules(work, rolls, outlook)
 
 
 def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
