@@ -28,5 +28,10 @@ def test_a_file_without_such_objects_is_no_success(text, code):
 
 def test_json_has_place_and_rule_of_each_fault():
     code, output = render(BAD, "-o", "json")
-    (fault,) = json.loads(output)["faults"]
-    assert (code, fault["file"], fault["line"], fault["rule"]) == (2, "stdin", 5, "spiderpool.subnet")
+    (fault,) = [f for f in json.loads(output)["findings"] if f["verdict"] == "fail"]
+    assert (code, fault["target"]["file"], fault["target"]["line"], fault["rule"]) == (
+        2,
+        "stdin",
+        5,
+        "spiderpool.subnet",
+    )

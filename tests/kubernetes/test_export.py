@@ -27,6 +27,7 @@ from support.pods import (
 from vsphere_ai.addresses.pool import AddressPool, Affinity, PoolRoute
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
+from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.networks import address_range
 
 IPVLAN = SpiderpoolOptions(cni="ipvlan")
@@ -49,7 +50,7 @@ def test_what_is_written_passes_the_check_of_any_file_and_is_the_same_every_time
     found = exported(seen(*rails(1, 2, 3)), how)
     assert found.text == exported(seen(*rails(1, 2, 3)), how).text
     again = checked(found.text)
-    assert again.is_clean
+    assert worst(again.findings) in ("pass", "warn")
     assert len(again.objects) == len(found.objects) >= 3
 
 
@@ -102,7 +103,7 @@ def test_each_block_has_the_gateway_that_the_pool_gives_it():
     (cidr,) = specs(operator, "CIDRPool").values()
     assert [each["gateway"] for each in cidr["staticAllocations"]] == ["172.16.2.30", "172.16.2.62"]
     assert cidr["routes"] == [{"dst": "172.16.0.0/16"}]
-    assert rules(operator, "warning") == ["export.pvrdma"]
+    assert rules(operator, "warn") == ["export.pvrdma"]
 
 
 def test_a_pool_is_for_the_port_groups_that_it_names():
@@ -127,7 +128,7 @@ def test_a_cidr_pool_has_each_vms_block_and_gives_none_to_other_nodes():
     (term,) = pool["nodeSelector"]["nodeSelectorTerms"]
     assert term["matchExpressions"][0]["values"] == ["trn-01", "trn-02"]
     assert [each["startIP"] for each in pool["exclusions"]] == ["172.16.2.1", "172.16.2.33"]
-    assert rules(found, "warning") == ["export.pvrdma", "export.flat-subnet"]
+    assert rules(found, "warn") == ["export.pvrdma", "export.flat-subnet"]
     (network,) = specs(found, "MacvlanNetwork").values()
     assert (network["master"], network["mtu"]) == ("rail1", 9000)
     assert json.loads(network["ipam"])["poolName"] == "rail1"
@@ -152,7 +153,7 @@ def test_a_virtual_function_is_taken_whole_by_a_pod_of_the_operator_and_shared_b
     shared = exported(seen(one, policy=DROPS), SPIDERPOOL)
     (network,) = specs(shared, "SpiderMultusConfig").values()
     assert (network["cniType"], network["ipvlan"]["rdmaResourceName"]) == ("ipvlan", "rdma/rail-1")
-    assert rules(shared, "warning") == ["export.sriov"]
+    assert rules(shared, "warn") == ["export.sriov"]
 
 
 def test_a_function_of_a_nic_without_rdma_is_not_offered_for_it():
@@ -166,23 +167,23 @@ def test_a_function_of_a_nic_without_rdma_is_not_offered_for_it():
     assert "rdmaResourceName" not in network["ipvlan"]
 
 
-@pytest.mark.parametrize(("second", "severity"), [(DROPS, "error"), (None, "warning")])
-def test_of_port_groups_with_one_name_the_one_that_lacks_something_counts(second, severity):
+@pytest.mark.parametrize(("second", "verdict"), [(DROPS, "fail"), (None, "warn")])
+def test_of_port_groups_with_one_name_the_one_that_lacks_something_counts(second, verdict):
     one, other = rails(1, 2)
     moved = (card(2, 1, "pg-rail2"),)
     estate = seen(one, other.having({"config.hardware.device": moved}))
     group = estate["DistributedVirtualPortgroup:pg-rail2"]
     config = None if second is None else {"macManagementPolicy": second}
     found = exported(estate.with_objects([group.having({"name": "dvpg-rail1", "config.defaultPortConfig": config})]))
-    assert "export.mac-filter" in rules(found, severity)
-    other = "warning" if severity == "error" else "error"
+    assert "export.mac-filter" in rules(found, verdict)
+    other = "warn" if verdict == "fail" else "fail"
     assert "export.mac-filter" not in rules(found, other)
 
 
 def test_an_adapter_of_no_port_group_is_shared_with_a_warning():
     cards = [{**card(1, 1, "pg-none"), "backing": {"opaqueNetworkId": "segment-7"}}]
     found = exported(seen(machine(1, cards, ethernet(1, 1, "rail1", "172.16.2.1/23"))))
-    assert ("export.mac-filter" in rules(found, "warning"), "on segment-7" in found.text) == (True, True)
+    assert ("export.mac-filter" in rules(found, "warn"), "on segment-7" in found.text) == (True, True)
 
 
 def test_whole_nics_get_a_policy_and_functions_a_network():
@@ -192,7 +193,7 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
     function = exported(seen(machine(1, [passed(0x15B3, 0x101E)])), OPERATOR)
     (network,) = specs(function, "HostDeviceNetwork").values()
     assert network["resourceName"] == "vf_101e"
-    assert rules(function, "warning") == ["export.no-addresses"]
+    assert rules(function, "warn") == ["export.no-addresses"]
     either = exported(seen(machine(1, [dynamic((0x15B3, 0x1019), (0x15B3, 0x101B), (0x8086, 0x1583))])), OPERATOR)
     assert list(specs(either, "SriovNetworkNodePolicy")) == ["pf-1019", "pf-101b"]
     other = exported(seen(machine(1, [passed(0x10DE, 0x20F1)])), OPERATOR)
@@ -267,7 +268,7 @@ def test_a_port_group_that_cannot_be_read_is_a_warning():
     estate = seen(*rails(1))
     group = estate["DistributedVirtualPortgroup:pg-rail1"]
     found = exported(estate.with_objects([group.having({"config.defaultPortConfig": None})]))
-    assert (rules(found), "export.mac-filter" in rules(found, "warning")) == ([], True)
+    assert (rules(found), "export.mac-filter" in rules(found, "warn")) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -352,4 +353,4 @@ def test_a_name_cannot_end_a_comment_or_stand_for_another_value():
     assert not {"\x1b", "\u202e"} & set(found.text)
     assert '- "1e3"\n' in found.text
     assert specs(found, "SpiderIPPool")["rail1-1e3"]["nodeName"] == ["1e3"]
-    assert checked(found.text).is_clean
+    assert worst(checked(found.text).findings) in ("pass", "warn")

@@ -14,6 +14,7 @@ from support.pods import DROPS, PASSES, card, ethernet, exported, machine, passe
 from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
+from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.networks import address_range, range_of
 
 OPTIONS = st.one_of(
@@ -90,7 +91,7 @@ def test_what_is_written_passes_its_own_check_and_gives_no_address_of_a_vm_to_po
         assert found.text == ""
         assert all(rule.startswith("export.") for rule in rules(found)), found.findings
         return
-    assert checked(found.text).is_clean
+    assert worst(checked(found.text).findings) in ("pass", "warn")
     parts = list(given_to_pods(found))
     assert not any(a.overlaps(b) for i, (_, a) in enumerate(parts) for _, b in parts[:i])
     gone = excluded(found)

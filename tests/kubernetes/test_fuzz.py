@@ -59,7 +59,7 @@ def objects(draw):
 @settings(max_examples=200, deadline=None)
 def test_anything_is_answered_with_faults_that_have_a_place(found):
     text = "\n---\n".join(json.dumps(each) for each in found)
-    for fault in checked(text).faults:
-        assert fault.mark.line
+    for fault in checked(text).findings:
+        assert fault.target.mark.line
         assert fault.rule
         assert fault.message

@@ -8,7 +8,8 @@ import pytest
 from support.manifests import checked, marked, said, twin
 
 from vsphere_ai.kubernetes.network_operator_rules import _OFED
-from vsphere_ai.report.network.manifest_text import manifest_text
+from vsphere_ai.model.finding import worst
+from vsphere_ai.report.findings_text import findings_text
 
 MELLANOX, NV_IPAM, SRIOV = "mellanox.com/v1alpha1", "nv-ipam.nvidia.com/v1alpha1", "sriovnetwork.openshift.io/v1"
 IMAGE = "image: driver, repository: example.com/nvidia, version: v1"
@@ -362,7 +363,7 @@ def test_a_whole_set_of_objects_passes():
         ),
     ))  # fmt: skip
     found = checked(text)
-    assert found.faults == ()
+    assert found.findings == ()
     assert len(found.objects) == 3
 
 
@@ -391,15 +392,15 @@ def test_a_network_names_a_pool_per_family(names, missing):
 
 
 def warned(text: str) -> list[tuple[str, str, str]]:
-    return [(fault.severity, fault.rule, fault.help) for fault in checked(text).faults]
+    return [(fault.verdict, fault.rule, fault.remedy) for fault in checked(text).findings]
 
 
 def test_what_the_readers_admit_is_no_error_and_what_they_may_misread_is_a_warning():
     """A pool of nv-ipam may have host bits, one of blocks by prefix may not; any image name passes the CRD."""
     loose = made(NV_IPAM, "IPPool", "  subnet: 10.0.0.7/24\n  perNodeBlockSize: 8\n")
-    assert warned(loose) == [("warning", "nv-ipam.subnet", "write 10.0.0.0/24")]
+    assert warned(loose) == [("warn", "nv-ipam.subnet", "write 10.0.0.0/24")]
     strict = made(NV_IPAM, "CIDRPool", CIDRS.replace("10.0.0.0", "10.0.0.7"))
-    assert warned(strict) == [("error", "nv-ipam.subnet", "write 10.0.0.0/16")]
+    assert warned(strict) == [("fail", "nv-ipam.subnet", "write 10.0.0.0/16")]
     image = policy("  nvIpam: {image: nvidia_k8s.ipam, repository: example.com/nvidia, version: v1}\n")
     assert warned(image) == []
 
@@ -411,16 +412,16 @@ def test_kinds_that_exist_and_have_no_rules_are_named_and_not_called_wrong():
     for kind in ("SriovNetwork", "SriovIBNetwork", "OVSNetwork", "SriovNetworkPoolConfig", "SriovOperatorConfig"):
         text += "\n---\n" + made(SRIOV, kind, "  resourceName: rail1\n", name=kind.lower())
     found = checked(text)
-    assert (found.is_clean, len(found.objects), len(found.unjudged)) == (True, 1, 5)
-    assert "not judged: 1 OVSNetwork, 1 SriovIBNetwork, 1 SriovNetwork," in manifest_text(found)
-    (fault,) = checked(made(SRIOV, "SriovNetwrok", "  a: b\n")).faults
+    assert (worst(found.findings), len(found.objects), len(found.unjudged)) == ("pass", 1, 5)
+    assert "not judged: 1 OVSNetwork, 1 SriovIBNetwork, 1 SriovNetwork," in findings_text([*found.summary], "")
+    (fault,) = checked(made(SRIOV, "SriovNetwrok", "  a: b\n")).findings
     assert fault.rule == "manifest.kind"
-    assert fault.help.startswith("did you mean 'SriovNetwork'")
+    assert fault.remedy.startswith("did you mean 'SriovNetwork'")
 
 
 @pytest.mark.parametrize("name", ["ips[0]", "str", "]", "int", "bool"])
 def test_an_unknown_field_is_named_whatever_it_looks_like(name):
-    (fault,) = checked(made(NV_IPAM, "IPPool", f'{POOL}  "{name}": 1\n')).faults
+    (fault,) = checked(made(NV_IPAM, "IPPool", f'{POOL}  "{name}": 1\n')).findings
     assert (fault.rule, fault.message) == ("schema.unknown-field", f"unknown field '{name}'")
 
 

@@ -234,7 +234,7 @@ def test_items_of_a_list_are_checked_and_objects_of_others_are_counted():
         "- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n"
     )
     found = checked(text)
-    assert [(f.mark.line, f.rule) for f in found.faults] == [(7, "spiderpool.gateway-outside")]
+    assert [(f.target.mark.line, f.rule) for f in found.findings] == [(7, "spiderpool.gateway-outside")]
     assert (len(found.objects), found.others) == (1, 1)
 
 

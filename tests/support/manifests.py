@@ -18,7 +18,7 @@ def checked(text: str) -> ManifestCheck:
 
 
 def said(text: str) -> set[tuple[int, str]]:
-    return {(fault.mark.line, fault.rule) for fault in checked(text).faults}
+    return {(fault.target.mark.line, fault.rule) for fault in checked(text).findings}
 
 
 def marked(text: str) -> set[tuple[int, str]]:

@@ -122,5 +122,5 @@ def exported(estate_, how=SPIDERPOOL, pools=None, *, interfaces=None, reserved=(
     return export(pods_on(nodes, POOLS if pools is None else pools, reserved), how, "a test")
 
 
-def rules(found, severity="error"):
-    return [finding.rule for finding in found.findings if finding.severity == severity]
+def rules(found, verdict="fail"):
+    return [finding.rule for finding in found.findings if finding.verdict == verdict]

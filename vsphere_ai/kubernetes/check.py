@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from vsphere_ai.errors import Mark
 from vsphere_ai.kubernetes import network_operator_rules, spiderpool_rules
-from vsphere_ai.kubernetes.objects import Fault, Manifest, manifests
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, manifests
 from vsphere_ai.kubernetes.spiderpool import GROUP as SPIDERPOOL
 from vsphere_ai.language.yaml_files.document import Document
+from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.text import counted
 
-Check = Callable[[Sequence[Manifest]], Iterator[Fault]]
+Check = Callable[[Sequence[Manifest]], Iterator[ObjectFinding]]
 MAX_VALUES = 200_000
 """Values in the documents of one reading."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
@@ -23,19 +27,28 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
 
 @dataclass(frozen=True)
 class ManifestCheck:
-    """What was looked at, and the faults in the order of their places."""
+    """What was looked at, and the findings in the order of their places."""
 
     objects: tuple[Manifest, ...]
     others: int
     """Objects of other API groups, which were not looked at."""
-    faults: tuple[Fault, ...]
+    findings: tuple[ObjectFinding, ...]
     unjudged: tuple[Manifest, ...] = ()
     """Objects of kinds that exist and have no rules here."""
 
     @property
-    def is_clean(self) -> bool:
-        """Return whether nothing is wrong; warnings are none."""
-        return not any(f.severity == "error" for f in self.faults)
+    def summary(self) -> Iterator[Finding]:
+        """What was checked, and what was not; ``unknown`` where that is all."""
+        if self.objects:
+            yield Finding(None, "manifest.checked", "pass", f"checked: {_kinds(self.objects)}")
+        else:
+            yield Finding(None, "manifest.checked", "unknown", "there are no objects of these kinds")
+        if self.unjudged:
+            message = f"not judged: {_kinds(self.unjudged)}, for which there are no rules"
+            yield Finding(None, "manifest.not-judged", "info", message)
+        if self.others:
+            message = f"not checked: {counted(self.others, 'object')} of other API groups"
+            yield Finding(None, "manifest.not-checked", "info", message)
 
 
 def check_documents(documents: Sequence[Document], families: Sequence[str]) -> ManifestCheck:
@@ -44,16 +57,25 @@ def check_documents(documents: Sequence[Document], families: Sequence[str]) -> M
     objects = [each for each in found if isinstance(each, Manifest)]
     groups = {group for name in families for group in FAMILIES[name][0]}
     own = tuple(each for each in objects if each.group in groups)
-    faults = {each for each in found if isinstance(each, Fault)}
-    faults.update(filter(None, (_misspelt(each, groups) for each in objects)))
+    findings = {each for each in found if isinstance(each, Finding)}
+    findings.update(filter(None, (_misspelt(each, groups) for each in objects)))
     for name in families:
-        faults.update(FAMILIES[name][1](own))
+        findings.update(FAMILIES[name][1](own))
     unjudged = tuple(each for each in own if network_operator_rules.is_not_judged(each))
     looked_at = tuple(each for each in own if each not in unjudged)
-    return ManifestCheck(looked_at, len(objects) - len(own), tuple(sorted(faults)), unjudged)
+    return ManifestCheck(looked_at, len(objects) - len(own), tuple(sorted(findings, key=_place)), unjudged)
 
 
-def _misspelt(manifest: Manifest, groups: set[str]) -> Fault | None:
+def _kinds(objects: Sequence[Manifest]) -> str:
+    kinds = Counter(each.kind for each in objects)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+
+
+def _place(finding: ObjectFinding) -> tuple[Mark, str, str, str]:
+    return finding.target.mark or Mark("", 0, 0), finding.rule, finding.verdict, finding.message
+
+
+def _misspelt(manifest: Manifest, groups: set[str]) -> ObjectFinding | None:
     """Return what is wrong with an object whose group is nearly one of those: nothing would look at it."""
     near = get_close_matches(manifest.group, groups, n=1, cutoff=0.85)
     if not near or manifest.group in groups:

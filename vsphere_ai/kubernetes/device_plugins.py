@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, JsonValue, ValidationError
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 
 _SHARED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -85,7 +85,7 @@ class SriovConfig(Spec):
 C = TypeVar("C", bound=Spec)
 
 
-def check_shared(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[Fault]:
+def check_shared(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[ObjectFinding]:
     """Yield what is wrong with the configuration of the RDMA shared device plugin."""
     config = yield from _read(manifest, path, text, SharedConfig)
     if config is None:
@@ -106,7 +106,7 @@ def check_shared(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[
         seen.add(name)
 
 
-def check_sriov(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[Fault]:
+def check_sriov(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[ObjectFinding]:
     """Yield what is wrong with the configuration of the SR-IOV device plugin."""
     config = yield from _read(manifest, path, text, SriovConfig)
     if config is None:
@@ -129,7 +129,9 @@ def resources_of(text: str) -> dict[str, str]:
     return {each.resourceName: each.resourcePrefix or "" for each in config.resourceList}
 
 
-def _read(manifest: Manifest, path: DocumentPath, text: str, model: type[C]) -> Generator[Fault, None, C | None]:
+def _read(
+    manifest: Manifest, path: DocumentPath, text: str, model: type[C]
+) -> Generator[ObjectFinding, None, C | None]:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
@@ -147,7 +149,7 @@ def _given(selectors: Spec | None) -> bool:
 
 def _names(
     manifest: Manifest, path: DocumentPath, each: SharedResource | SriovResource, allowed: re.Pattern[str]
-) -> Iterator[Fault]:
+) -> Iterator[ObjectFinding]:
     if not allowed.fullmatch(each.resourceName):
         hyphen = "" if allowed is _SHARED_NAME else "; the SR-IOV device plugin takes no hyphen"
         message = f"'{each.resourceName}' is no name of a resource{hyphen}"

@@ -13,8 +13,9 @@ from vsphere_ai.kubernetes.export_network_operator import (
 )
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions, spiderpool_findings, spiderpool_objects
 from vsphere_ai.kubernetes.manifest import WrittenObject, manifest_text
-from vsphere_ai.kubernetes.pod_networks import Finding, Pods
+from vsphere_ai.kubernetes.pod_networks import Pods
 from vsphere_ai.language.yaml_files.document import FaultCollector, parse_stream
+from vsphere_ai.model.finding import Finding, seriousness
 
 Options = SpiderpoolOptions | NetworkOperatorOptions
 TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Operator"}
@@ -22,7 +23,7 @@ TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Op
 
 @dataclass(frozen=True)
 class ManifestExport:
-    """A manifest, empty where an error blocks it; and the findings, errors first."""
+    """A manifest, empty where a failure blocks it; and the findings, failures first."""
 
     text: str
     objects: tuple[WrittenObject, ...]
@@ -30,8 +31,8 @@ class ManifestExport:
 
     @property
     def is_refused(self) -> bool:
-        """Return whether an error blocks it."""
-        return any(finding.severity == "error" for finding in self.findings)
+        """Return whether a failure blocks it."""
+        return any(finding.verdict == "fail" for finding in self.findings)
 
 
 def export(pods: Pods, options: Options, origin: str) -> ManifestExport:
@@ -41,14 +42,14 @@ def export(pods: Pods, options: Options, origin: str) -> ManifestExport:
     """
     own, family = _findings(pods, options)
     findings = tuple(dict.fromkeys((*pods.findings, *own)))
-    if any(finding.severity == "error" for finding in findings):
+    if any(finding.verdict == "fail" for finding in findings):
         return ManifestExport("", (), _sorted(findings))
     objects = tuple(_objects(pods, options))
     text = manifest_text(_head(pods, family, findings, origin), objects)
     faults = FaultCollector()
     checked = check_documents(parse_stream(text, family, faults, MAX_VALUES), (family,))
     faults.raise_any()
-    wrong = [Finding(f.rule, "error", f.object, f.message, f.help) for f in checked.faults if f.severity == "error"]
+    wrong = [finding for finding in checked.findings if finding.verdict == "fail"]
     return ManifestExport("" if wrong else text, () if wrong else objects, _sorted((*findings, *wrong)))
 
 
@@ -65,7 +66,7 @@ def _objects(pods: Pods, options: Options) -> Sequence[WrittenObject]:
 
 
 def _sorted(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda finding: finding.severity != "error"))
+    return tuple(sorted(findings, key=lambda finding: -seriousness(finding)))
 
 
 def _head(pods: Pods, family: str, findings: Sequence[Finding], origin: str) -> list[str]:
@@ -73,6 +74,6 @@ def _head(pods: Pods, family: str, findings: Sequence[Finding], origin: str) -> 
     return [
         f"Objects of {TITLES[family]} for Kubernetes on these VMs: {names}.",
         f"Written by vsphere-ai from {origin}. Addresses that other VMs hold are not in them.",
-        *(f"{f.severity} {f.rule}: {f.about}: {f.message}; {f.help}." for f in findings),
+        *(f"{f.verdict} {f.rule}: {f.target}: {f.message}; {f.remedy}." for f in findings),
         *(f"Not for pods: {line}." for line in pods.left_out),
     ]

@@ -19,9 +19,10 @@ from vsphere_ai.kubernetes import nv_ipam, sriov_operator
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
 from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
 from vsphere_ai.kubernetes.network_operator_rules import PREFIX
-from vsphere_ai.kubernetes.pod_networks import Finding, HeldBlock, Names, PodNetwork, Pods
+from vsphere_ai.kubernetes.pod_networks import HeldBlock, Names, PodNetwork, Pods, of_vm
 from vsphere_ai.kubernetes.vm_nodes import NicModel
 from vsphere_ai.model.facts import grouped
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.names.networks import AddressRange, range_of, without
 
 OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv_ipam, sriov_operator))
@@ -59,17 +60,23 @@ def network_operator_findings(pods: Pods, options: NetworkOperatorOptions) -> It
             if len(found := network.pools(version)) > 1:
                 message = f"the VMs hold blocks of several pools for IPv{version}: {', '.join(found)}"
                 help = "a network of nv-ipam has one pool per family: write the VMs of each pool by themselves"
-                yield Finding("export.two-pools", "error", network.label, message, help)
+                yield Finding(network.subject, "export.two-pools", "fail", message, help)
     for pool, shares in _by_pool(pods).items():
         yield from _pool_findings(pool, shares)
     virtual = [nic for nic in pods.passed if nic.is_virtual]
     for nic in virtual:
         message = "no pool is known for a NIC by DirectPath I/O: vCenter shows neither its MAC address nor its network"
-        yield Finding("export.no-addresses", "warning", f"{nic.vendor}:{nic.device}", message, "add 'ipam' by hand")
+        yield Finding(
+            Subject("device", f"{nic.vendor}:{nic.device}"),
+            "export.no-addresses",
+            "warn",
+            message,
+            "add 'ipam' by hand",
+        )
     if len(virtual) < len(pods.passed) and (virtual or any(n.nic.type == "sriov" for n in pods.networks)):
         message = "the SR-IOV operator, for whole NICs, and the SR-IOV device plugin, for functions, exclude each other"
         vms = ", ".join(node.vm.name for node in pods.nodes)
-        yield Finding("export.mixed", "error", vms, message, "write VMs with whole NICs by themselves")
+        yield Finding(of_vm(vms), "export.mixed", "fail", message, "write VMs with whole NICs by themselves")
 
 
 def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Iterator[WrittenObject]:
@@ -115,14 +122,18 @@ def _pool_findings(pool: str, shares: Sequence[HeldBlock]) -> Iterator[Finding]:
     for vm, own in grouped(shares, lambda share: share.vm).items():
         if len(own) > 1:
             message = f"two of its adapters hold blocks of the pool {pool}, and a CIDRPool has one prefix per node"
-            yield Finding("export.two-blocks", "error", vm, message, "give each rail a pool of its own")
+            yield Finding(of_vm(vm), "export.two-blocks", "fail", message, "give each rail a pool of its own")
     if any(share.is_flat for share in shares) and not all(share.gateway for share in shares):
         message = (
             f"pods get the prefix /{shares[0].prefix.prefixlen} of their block of the pool {pool}, though the VMs "
             "reach all of it directly; without a gateway in each block they reach no pods of other nodes"
         )
         yield Finding(
-            "export.flat-subnet", "warning", pool, message, "set 'node_gateway' in the pool, or use Spiderpool"
+            Subject("pool", pool),
+            "export.flat-subnet",
+            "warn",
+            message,
+            "set 'node_gateway' in the pool, or use Spiderpool",
         )
 
 

@@ -14,8 +14,9 @@ from pydantic import JsonValue
 from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
 from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
-from vsphere_ai.kubernetes.pod_networks import Finding, HeldBlock, Names, PodNetwork, Pods
+from vsphere_ai.kubernetes.pod_networks import HeldBlock, Names, PodNetwork, Pods
 from vsphere_ai.kubernetes.spiderpool import GROUP, VERSION
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.networks import without
 
 API = f"{GROUP}/{VERSION}"
@@ -40,7 +41,7 @@ def spiderpool_findings(pods: Pods, options: SpiderpoolOptions) -> Iterator[Find
         yield from rdma_findings(network)
         if options.subnets and not all(share.is_flat for share in network.shares):
             message = "each of these VMs is in a subnet of its own, and pools of a SpiderSubnet are bound to no node"
-            yield Finding("export.subnets", "error", network.label, message, "leave out --subnets")
+            yield Finding(network.subject, "export.subnets", "fail", message, "leave out --subnets")
 
 
 def spiderpool_objects(pods: Pods, options: SpiderpoolOptions) -> Iterator[WrittenObject]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.kubernetes.pod_networks import Finding, PodNetwork
+from vsphere_ai.kubernetes.pod_networks import PodNetwork
+from vsphere_ai.model.finding import Finding
 
 
 def mac_findings(network: PodNetwork, other: str = "") -> Iterator[Finding]:
@@ -16,11 +17,17 @@ def mac_findings(network: PodNetwork, other: str = "") -> Iterator[Finding]:
     if allowed is False:
         message = "macvlan gives each pod a MAC address of its own, and the port group drops frames of such addresses"
         settings = f"{network.nic.port_group}: {{security: {{forged_transmits: true}}, mac_learning: true}}"
-        yield Finding("export.mac-filter", "error", network.label, message, f"{other}apply port_groups: {{{settings}}}")
+        yield Finding(
+            network.subject,
+            "export.mac-filter",
+            "fail",
+            message,
+            f"{other}apply port_groups: {{{settings}}}",
+        )
     elif allowed is None:
         message = "macvlan gives each pod a MAC address of its own; whether the network lets them pass is not known"
         help = "forged transmits and promiscuous mode or MAC learning have to be allowed there"
-        yield Finding("export.mac-filter", "warning", network.label, message, help)
+        yield Finding(network.subject, "export.mac-filter", "warn", message, help)
 
 
 def rdma_findings(network: PodNetwork) -> Iterator[Finding]:
@@ -31,7 +38,13 @@ def rdma_findings(network: PodNetwork) -> Iterator[Finding]:
             "its network function are two PCI functions, so that a device plugin does not find it by ifNames; "
             "GPUDirect RDMA is not available"
         )
-        yield Finding("export.pvrdma", "warning", network.label, message, "test with ib_write_bw between two pods")
+        yield Finding(
+            network.subject,
+            "export.pvrdma",
+            "warn",
+            message,
+            "test with ib_write_bw between two pods",
+        )
     elif network.nic.type == "sriov":
         message = "SR-IOV modes of pods are documented on bare metal only; a VM with a virtual function has no vMotion"
-        yield Finding("export.sriov", "warning", network.label, message, "test with ib_write_bw between two pods")
+        yield Finding(network.subject, "export.sriov", "warn", message, "test with ib_write_bw between two pods")

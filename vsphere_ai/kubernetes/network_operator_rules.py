@@ -22,7 +22,7 @@ from vsphere_ai.kubernetes.network_operator import (
     NodePolicy,
     OfedDriver,
 )
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec, TypedObject, twice, version_fault
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, TypedObject, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
@@ -55,7 +55,7 @@ def is_not_judged(manifest: Manifest) -> bool:
     return manifest.kind in NOT_JUDGED.get(manifest.group, ())
 
 
-def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
+def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
     """Yield what is wrong with the objects of `GROUPS`, each by itself and together; others are left out."""
     own = [each for each in objects if each.group in GROUPS]
     read: list[TypedObject[Spec]] = []
@@ -85,7 +85,7 @@ def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
     yield from twice(own)
 
 
-def _alone(manifest: Manifest, spec: Spec, ranges: list[nv_ipam.Range]) -> Iterator[Fault]:
+def _alone(manifest: Manifest, spec: Spec, ranges: list[nv_ipam.Range]) -> Iterator[ObjectFinding]:
     match spec:
         case NicClusterPolicy():
             yield from _cluster_policy(manifest, spec)
@@ -107,7 +107,7 @@ def _alone(manifest: Manifest, spec: Spec, ranges: list[nv_ipam.Range]) -> Itera
             yield from sriov_operator.check_policy(manifest, spec)
 
 
-def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Fault]:
+def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[ObjectFinding]:
     if manifest.name != fields.POLICY_NAME:
         message = f"the operator uses a NicClusterPolicy of one name only, not '{manifest.name}'"
         yield manifest.fault(("metadata", "name"), "policy.name", message, f"write {fields.POLICY_NAME}")
@@ -130,14 +130,14 @@ def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Faul
         yield manifest.fault(path, "policy.guid", f"the range of GUIDs ends at {ends[1]} before it begins")
 
 
-def _node_policy(manifest: Manifest, spec: NicNodePolicy) -> Iterator[Fault]:
+def _node_policy(manifest: Manifest, spec: NicNodePolicy) -> Iterator[ObjectFinding]:
     if len(manifest.name) > MOST_NAME:
         message = f"a name of {len(manifest.name)} characters is too long"
         yield manifest.fault(("metadata", "name"), "policy.name", message, f"give at most {MOST_NAME}")
     yield from _components(manifest, spec, None)
 
 
-def _components(manifest: Manifest, spec: Spec, common: Global | None) -> Iterator[Fault]:
+def _components(manifest: Manifest, spec: Spec, common: Global | None) -> Iterator[ObjectFinding]:
     for name, component in spec:
         path: DocumentPath = ("spec", name)
         if isinstance(component, Component):
@@ -150,7 +150,7 @@ def _components(manifest: Manifest, spec: Spec, common: Global | None) -> Iterat
             yield from check(manifest, (*path, "config"), component.config)
 
 
-def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Global | None) -> Iterator[Fault]:
+def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Global | None) -> Iterator[ObjectFinding]:
     if given.image is None:
         yield manifest.fault(path, "policy.image", f"'{path[-1]}' names no image")
     elif not _IMAGE.fullmatch(given.image):
@@ -165,7 +165,7 @@ def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Glo
         yield manifest.fault((*path, "repository"), "policy.image", f"'{given.repository}' is no repository of images")
 
 
-def _driver(manifest: Manifest, path: DocumentPath, driver: OfedDriver) -> Iterator[Fault]:
+def _driver(manifest: Manifest, path: DocumentPath, driver: OfedDriver) -> Iterator[ObjectFinding]:
     if driver.version is not None and not _OFED.fullmatch(driver.version):
         message = f"'{driver.version}' is no version of the driver container"
         help = "write e.g. doca3.1.0-25.07-0.6.6.0-0 or 24.01-0.3.3.1-0"
@@ -176,7 +176,7 @@ def _driver(manifest: Manifest, path: DocumentPath, driver: OfedDriver) -> Itera
         yield manifest.fault((*path, "upgradePolicy", "safeLoad"), "policy.safe-load", message, "set autoUpgrade: true")
 
 
-def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDeviceNetwork) -> Iterator[Fault]:
+def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDeviceNetwork) -> Iterator[ObjectFinding]:
     """Check texts that the operator pastes into a network attachment between single quotes."""
     if not spec.ipam:
         message = "there is no 'ipam': pods get no address"
@@ -199,7 +199,7 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
             )
 
 
-def _together(read: Sequence[TypedObject[Spec]]) -> Iterator[Fault]:
+def _together(read: Sequence[TypedObject[Spec]]) -> Iterator[ObjectFinding]:
     pools = {
         (each.manifest.kind.lower(), each.manifest.name): each for each in read if each.manifest.group == nv_ipam.GROUP
     }
@@ -224,7 +224,7 @@ def _together(read: Sequence[TypedObject[Spec]]) -> Iterator[Fault]:
 
 def _pool_named(
     manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, str], TypedObject[Spec]]
-) -> Iterator[Fault]:
+) -> Iterator[ObjectFinding]:
     try:
         found = json_value(ipam or "{}")
     except ValueError:
@@ -239,7 +239,9 @@ def _pool_named(
             yield manifest.warning(("spec", "ipam"), "network.pool-missing", message, near)
 
 
-def _resource_offered(manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[NodePolicy]) -> Iterator[Fault]:
+def _resource_offered(
+    manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[NodePolicy]
+) -> Iterator[ObjectFinding]:
     offered: dict[str, str] = {}
     for plugin in (policy.sriovDevicePlugin for policy in policies):
         offered.update(device_plugins.resources_of(plugin.config or "") if plugin is not None else {})

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec, Texts
+from vsphere_ai.kubernetes.objects import Anything, Manifest, ObjectFinding, Spec, Texts
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.names.networks import Address, Network, address, has_host_bits, network, network_of, range_of
 
@@ -88,7 +88,7 @@ class Range:
     network: Network
 
 
-def check_pool(manifest: Manifest, spec: IPPool | CIDRPool, ranges: list[Range]) -> Iterator[Fault]:
+def check_pool(manifest: Manifest, spec: IPPool | CIDRPool, ranges: list[Range]) -> Iterator[ObjectFinding]:
     """Yield what is wrong with one pool by itself, and add its network to `ranges`."""
     texts = Texts(manifest)
     field = "subnet" if isinstance(spec, IPPool) else "cidr"
@@ -109,7 +109,7 @@ def check_pool(manifest: Manifest, spec: IPPool | CIDRPool, ranges: list[Range])
     yield from _routes(manifest, spec, whole)
 
 
-def check_apart(ranges: Sequence[Range]) -> Iterator[Fault]:
+def check_apart(ranges: Sequence[Range]) -> Iterator[ObjectFinding]:
     """Yield pools whose networks overlap; nothing else compares them."""
     for one, other in combinations(ranges, 2):
         if one.network.overlaps(other.network):
@@ -119,7 +119,7 @@ def check_apart(ranges: Sequence[Range]) -> Iterator[Fault]:
             yield one.manifest.fault(("spec", one.field), "nv-ipam.pools-overlap", message, help)
 
 
-def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[Fault]:
+def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[ObjectFinding]:
     usable = max(1, range_of(subnet).size - (2 if subnet.version == 4 and subnet.prefixlen < 31 else 0))
     if spec.perNodeBlockSize > usable:
         message = f"a block of {spec.perNodeBlockSize} addresses is larger than {subnet}, which has {usable}"
@@ -134,7 +134,7 @@ def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[Fault]
         yield manifest.fault(("spec", "gateway"), "nv-ipam.gateway-outside", message)
 
 
-def _prefixes(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[Fault]:
+def _prefixes(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     bits, length = whole.max_prefixlen, spec.perNodeNetworkPrefix
     if not whole.prefixlen <= length <= bits:
         message = f"a node's prefix /{length} does not lie between /{whole.prefixlen} and /{bits}"
@@ -149,7 +149,7 @@ def _prefixes(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[Fa
     yield from _allocations(manifest, spec, whole)
 
 
-def _allocations(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[Fault]:
+def _allocations(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     texts, nodes, prefixes = Texts(manifest), dict[str, int](), dict[Network, int]()
     for index, each in enumerate(spec.staticAllocations):
         path: DocumentPath = ("spec", "staticAllocations", index)
@@ -175,7 +175,7 @@ def _allocations(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator
     yield from texts.faults
 
 
-def _exclusions(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> Iterator[Fault]:
+def _exclusions(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     for index, each in enumerate(spec.exclusions):
         path: DocumentPath = ("spec", "exclusions", index)
@@ -201,7 +201,7 @@ def _exclusions(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> 
             yield manifest.fault(("spec", "perNodeExclusions", index), "nv-ipam.order", message, help)
 
 
-def _routes(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> Iterator[Fault]:
+def _routes(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     by_gateway = bool(spec.gateway) if isinstance(spec, IPPool) else spec.gatewayIndex is not None or any(
         a.gateway for a in spec.staticAllocations

@@ -1,17 +1,22 @@
-"""Objects of a Kubernetes manifest with their places, and the faults that rules find in them."""
+"""Objects of a Kubernetes manifest with their places, and what rules find in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.yaml_files.document import Document, DocumentPath
+from vsphere_ai.model.finding import Finding, Subject
 
-Severity = Literal["error", "warning"]
+ObjectFinding = Finding[Subject]
+"""A finding about one place of a manifest: its subject is the object, with the mark of the place.
+
+``fail``: the API server or the operator refuses or ignores it.
+"""
 
 
 def _with_lists(value: object) -> object:
@@ -36,19 +41,6 @@ class Spec(BaseModel):
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Spec, covariant=True)
-
-
-@dataclass(frozen=True, order=True)
-class Fault:
-    """What is wrong at one place of a manifest. An ``error``: the API server or the operator refuses or ignores it."""
-
-    mark: Mark
-    rule: str
-    severity: Severity
-    object: str
-    message: str
-    help: str = ""
-    excerpt: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -93,19 +85,22 @@ class Manifest:
     def __str__(self) -> str:
         return f"{self.kind} {self.name or '(no name)'}"
 
-    def fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
-        """Return an error at a path below the object."""
-        mark = self.document.mark_of((*self.path, *path))
-        return Fault(mark, rule, "error", str(self), message, help, self.document.excerpt(mark))
+    def fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> ObjectFinding:
+        """Return a failure at a path below the object."""
+        return self._failed(self.document.mark_of((*self.path, *path)), rule, message, help)
 
-    def key_fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
-        """Return an error at the key, not the value, that a path ends in."""
-        mark = self.document.mark_of_key((*self.path, *path))
-        return Fault(mark, rule, "error", str(self), message, help, self.document.excerpt(mark))
+    def key_fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> ObjectFinding:
+        """Return a failure at the key, not the value, that a path ends in."""
+        return self._failed(self.document.mark_of_key((*self.path, *path)), rule, message, help)
 
-    def warning(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
+    def warning(self, path: DocumentPath, rule: str, message: str, help: str = "") -> ObjectFinding:
         """Return a warning at a path below the object."""
-        return replace(self.fault(path, rule, message, help), severity="warning")
+        return replace(self.fault(path, rule, message, help), verdict="warn")
+
+    def _failed(self, mark: Mark, rule: str, message: str, help: str) -> ObjectFinding:
+        excerpt = self.document.excerpt(mark)
+        evidence = (("excerpt", excerpt),) if excerpt else ()
+        return Finding(Subject("object", str(self), mark=mark), rule, "fail", message, help, evidence)
 
     def mark_of(self, path: DocumentPath = ()) -> Mark:
         """Return the place of a path below the object."""
@@ -117,7 +112,7 @@ class Texts:
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
-        self.faults: list[Fault] = []
+        self.faults: list[ObjectFinding] = []
 
     def read(self, path: DocumentPath, rule: str, parse: Callable[[str], T], text: str) -> T | None:
         """Return what a text means; None, with the fault kept, when `parse` refuses it with a `ValueError`."""
@@ -142,14 +137,14 @@ class TypedObject(Generic[S_co]):
     spec: S_co
 
 
-def manifests(documents: Iterable[Document]) -> Iterator[Manifest | Fault]:
+def manifests(documents: Iterable[Document]) -> Iterator[Manifest | ObjectFinding]:
     """Yield the objects of manifests, also those of a ``List``; a fault for what is no object."""
     for document in documents:
         if document.data is not None:
             yield from _objects(Manifest(document, (), {}), document.data)
 
 
-def version_fault(manifest: Manifest, version: str) -> Fault | None:
+def version_fault(manifest: Manifest, version: str) -> ObjectFinding | None:
     """Return what is wrong with the version or the name of an object of a known kind."""
     if manifest.api_version != f"{manifest.group}/{version}":
         message = f"'{manifest.api_version}' is not served"
@@ -159,7 +154,7 @@ def version_fault(manifest: Manifest, version: str) -> Fault | None:
     return None
 
 
-def twice(objects: Iterable[Manifest]) -> Iterator[Fault]:
+def twice(objects: Iterable[Manifest]) -> Iterator[ObjectFinding]:
     """Yield objects of the same kind and name as one before."""
     seen: dict[tuple[str, str, str, str], Manifest] = {}
     for each in objects:
@@ -169,7 +164,7 @@ def twice(objects: Iterable[Manifest]) -> Iterator[Fault]:
             yield each.fault(("metadata", "name"), "manifest.twice", message, "keep one of them")
 
 
-def _objects(place: Manifest, data: object) -> Iterator[Manifest | Fault]:
+def _objects(place: Manifest, data: object) -> Iterator[Manifest | ObjectFinding]:
     if (
         not isinstance(data, dict)
         or not isinstance(data.get("kind"), str)

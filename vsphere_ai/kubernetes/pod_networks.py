@@ -12,23 +12,12 @@ from ipaddress import ip_network
 
 from vsphere_ai.addresses.pool import AddressPool, Affinity, AffinityPlace
 from vsphere_ai.kubernetes.guest_network import Interface
-from vsphere_ai.kubernetes.objects import Severity
 from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NicModel, NodeNic, VmNode
 from vsphere_ai.model.facts import grouped
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.names.networks import Address, AddressRange, Network, address, address_range, without
 
 Pools = Mapping[str, AddressPool]
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """What keeps objects from being written (``error``), or what to know about them (``warning``)."""
-
-    rule: str
-    severity: Severity
-    about: str
-    message: str
-    help: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +60,11 @@ class PodNetwork:
     def label(self) -> str:
         """What an operator knows it by."""
         return f"{self.nic.interface}: {self.nic.type} on {self.nic.port_group}"
+
+    @property
+    def subject(self) -> Subject:
+        """What a finding about it is about."""
+        return Subject("network", self.label)
 
     def pools(self, version: int) -> tuple[str, ...]:
         """Return the names of the pools of one family, in their order."""
@@ -131,9 +125,14 @@ def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[AddressRan
     if not held and not any(node.passed for node in nodes):
         message = f"no adapter of these VMs is for pods: {'; '.join(left_out) or 'they have none'}"
         help = "give a pool of the inventory 'per_node', and each VM an address of its own block"
-        findings.append(Finding("export.nothing", "error", "", message, help))
+        findings.append(Finding(None, "export.nothing", "fail", message, help))
     networks = tuple(_networks(shares))
     return Pods(tuple(nodes), networks, pools, tuple(findings), left_out)
+
+
+def of_vm(name: str) -> Subject:
+    """Return what a finding about a VM, or about several by their names, is about."""
+    return Subject("vm", name)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -193,28 +192,34 @@ def _reason(nic: NodeNic, pools: Pools, found: Collection[object]) -> str | None
 
 
 def _refused(node: VmNode, nic: NodeNic) -> Iterator[Finding]:
-    about = f"{node.vm.name}: {nic.label} on {nic.port_group}"
+    adapter = Subject("adapter", f"{node.vm.name}: {nic.label} on {nic.port_group}")
     if not nic.interface:
         message = "the name of its interface in the guest is not known: no network file in guestinfo.metadata names it"
-        yield Finding("export.interface", "error", about, message, f"add --interface '{nic.port_group}=NAME'")
+        yield Finding(adapter, "export.interface", "fail", message, f"add --interface '{nic.port_group}=NAME'")
     if nic.mtu and nic.switch_mtu and nic.mtu > nic.switch_mtu:
         message = f"the guest's MTU is {nic.mtu}, and the switch passes {nic.switch_mtu}"
-        yield Finding("export.mtu", "error", about, message, "raise the MTU of the switch, or lower that of the guest")
+        yield Finding(
+            adapter,
+            "export.mtu",
+            "fail",
+            message,
+            "raise the MTU of the switch, or lower that of the guest",
+        )
 
 
 def _unknown(nodes: Sequence[VmNode]) -> Iterator[Finding]:
     for node in nodes:
         if node.unreadable:
             message = f"its devices cannot be read: {node.unreadable}"
-            yield Finding("export.unreadable", "error", node.vm.name, message, "grant System.Read on the VM")
+            yield Finding(of_vm(node.vm.name), "export.unreadable", "fail", message, "grant System.Read on the VM")
         if not node.name:
             message = f"no name of it can be that of a node: at most {MOST_NAME} small letters, digits, '-' and '.'"
-            yield Finding("export.node-name", "error", node.vm.name, message, "set the host name of the guest")
+            yield Finding(of_vm(node.vm.name), "export.node-name", "fail", message, "set the host name of the guest")
     for name, alike in grouped([n for n in nodes if n.name], lambda n: n.name).items():
         if len(alike) > 1:
             vms = ", ".join(node.vm.name for node in alike)
             help = "give each guest a host name of its own"
-            yield Finding("export.node-name", "error", vms, f"the name of their node is '{name}'", help)
+            yield Finding(of_vm(vms), "export.node-name", "fail", f"the name of their node is '{name}'", help)
 
 
 def _share(node: VmNode, nic: NodeNic, name: str, pool: AddressPool, own: Interface) -> HeldBlock:
@@ -242,14 +247,16 @@ def _conflicts(shares: Sequence[HeldBlock], pools: Pools) -> Iterator[Finding]:
         if len(alike) > 1:
             vms = ", ".join(f"{share.vm} ({share.own.ip})" for share in alike)
             message = f"they have addresses of one block of the pool {name}: {block}"
-            yield Finding("export.block-shared", "error", vms, message, "give each VM an address of its own block")
+            yield Finding(
+                of_vm(vms), "export.block-shared", "fail", message, "give each VM an address of its own block"
+            )
         for share in alike:
             if not share.free:
                 message = f"its block {block} of the pool {name} has no address for pods"
                 help = f"choose a smaller 'per_node' than {pools[name].per_node}"
-                yield Finding("export.no-room", "error", share.vm, message, help)
+                yield Finding(of_vm(share.vm), "export.no-room", "fail", message, help)
     for name, alike in grouped(shares, lambda s: s.pool).items():
         if len({share.is_flat for share in alike}) > 1:
             message = f"some of their addresses have the prefix of their block of the pool {name}, others a larger one"
             vms = ", ".join(f"{share.vm} ({share.own})" for share in alike)
-            yield Finding("export.prefix", "error", vms, message, "give all VMs addresses with one prefix length")
+            yield Finding(of_vm(vms), "export.prefix", "fail", message, "give all VMs addresses with one prefix length")

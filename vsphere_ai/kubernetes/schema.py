@@ -8,7 +8,7 @@ from typing import TypeVar, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.language.yaml_files.validation import describe, settable
 from vsphere_ai.model.names.suggestion import suggest
@@ -29,7 +29,7 @@ _TYPES = {
 }
 
 
-def read_spec(manifest: Manifest, model: type[S]) -> tuple[S | None, list[Fault]]:
+def read_spec(manifest: Manifest, model: type[S]) -> tuple[S | None, list[ObjectFinding]]:
     """Return the spec of an object as a model, and every field that its schema does not allow.
 
     Fields that are wrong are left out of the model; None where it cannot be made without them.
@@ -59,7 +59,7 @@ def _without(value: JsonValue, wrong: set[DocumentPath], at: DocumentPath) -> ob
     return value
 
 
-def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> Fault:
+def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> ObjectFinding:
     spot = _spot(error)
     path, kind, context = ("spec", *spot), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec, Texts, TypedObject, twice, version_fault
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, Texts, TypedObject, twice, version_fault
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.kubernetes.spiderpool import (
     GROUP,
@@ -56,7 +56,7 @@ class _Pool:
     default: bool
 
 
-def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
+def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
     """Yield what is wrong with Spiderpool's objects, each by itself and together; others are left out."""
     own = [each for each in objects if each.group == GROUP]
     read: list[TypedObject[Spec]] = []
@@ -83,14 +83,14 @@ def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
     yield from _missing_pools(read)
 
 
-def _header(manifest: Manifest) -> Fault | None:
+def _header(manifest: Manifest) -> ObjectFinding | None:
     if manifest.kind not in (*KINDS, *WITHOUT_SPEC):
         help = suggest(manifest.kind, (*KINDS, *WITHOUT_SPEC))
         return manifest.fault(("kind",), "manifest.kind", f"there is no kind '{manifest.kind}' in {GROUP}", help)
     return version_fault(manifest, VERSION)
 
 
-def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> Iterator[Fault]:
+def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     subnet = texts.read(("spec", "subnet"), "spiderpool.subnet", network, spec.subnet)
     ips = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
@@ -114,7 +114,9 @@ def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> It
     pools.append(_Pool(manifest, subnet, tuple(free), spec.default))
 
 
-def _gateway(manifest: Manifest, gateway: Address, subnet: Network, free: Sequence[AddressRange]) -> Iterator[Fault]:
+def _gateway(
+    manifest: Manifest, gateway: Address, subnet: Network, free: Sequence[AddressRange]
+) -> Iterator[ObjectFinding]:
     path = ("spec", "gateway")
     if gateway not in subnet:
         message = f"the gateway {gateway} is not inside of {subnet}"
@@ -126,7 +128,7 @@ def _gateway(manifest: Manifest, gateway: Address, subnet: Network, free: Sequen
         )
 
 
-def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Iterator[Fault]:
+def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     seen: dict[Network, int] = {}
     for index, route in enumerate(routes):
@@ -150,7 +152,7 @@ def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Ite
     yield from texts.faults
 
 
-def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[Fault]:
+def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     found = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
     yield from texts.faults
@@ -160,7 +162,7 @@ def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[Fault]:
             yield manifest.fault(("spec", "ips", index), "spiderpool.ip-version", message)
 
 
-def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[Fault]:
+def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[ObjectFinding]:
     wanted, blocks = BLOCKS.get(spec.cniType, spec.cniType), spec.blocks()
     given = [*blocks, *(["customCNI"] if spec.customCNI is not None else [])]
     if wanted not in given:
@@ -198,7 +200,7 @@ def _cni(text: str) -> dict[str, object]:
     return found
 
 
-def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> Iterator[Fault]:
+def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> Iterator[ObjectFinding]:
     for name, value in (("detectGateway", spec.detectGateway), ("detectIPConflict", spec.detectIPConflict)):
         if value is not None:
             yield manifest.warning((*path, name), "spiderpool.deprecated", f"{name} is deprecated", spec.MISTAKES[name])
@@ -212,7 +214,7 @@ def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> 
     yield from texts.faults
 
 
-def _together(pools: Sequence[_Pool]) -> Iterator[Fault]:
+def _together(pools: Sequence[_Pool]) -> Iterator[ObjectFinding]:
     """Compare every two pools: their subnets are the same or apart, and no address is in both."""
     for one, other in combinations(pools, 2):
         if not one.subnet.overlaps(other.subnet):
@@ -235,7 +237,7 @@ def _together(pools: Sequence[_Pool]) -> Iterator[Fault]:
             yield each.manifest.warning(("spec", "default"), "spiderpool.two-defaults", message, "keep one of them")
 
 
-def _missing_pools(read: Iterable[TypedObject[Spec]]) -> Iterator[Fault]:
+def _missing_pools(read: Iterable[TypedObject[Spec]]) -> Iterator[ObjectFinding]:
     """Name pools that networks ask for and that are not there, where the pools are checked too."""
     every = list(read)
     pools = {each.manifest.name: each.spec for each in every if isinstance(each.spec, IPPool)}

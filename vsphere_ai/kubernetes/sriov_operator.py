@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec
+from vsphere_ai.kubernetes.objects import Anything, Manifest, ObjectFinding, Spec
 
 GROUP = "sriovnetwork.openshift.io"
 VERSION = "v1"
@@ -71,7 +71,7 @@ NOT_JUDGED = (
 """Kinds of the operator that have no rules here (k8snetworkplumbingwg/sriov-network-operator, api/v1)."""
 
 
-def check_policy(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:
+def check_policy(manifest: Manifest, spec: NodePolicy) -> Iterator[ObjectFinding]:
     """Yield what is wrong with a policy by itself."""
     if not _NAME.fullmatch(spec.resourceName):
         message = f"'{spec.resourceName}' is no name of a resource"
@@ -85,7 +85,7 @@ def check_policy(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:
     yield from _modes(manifest, spec)
 
 
-def _nics(manifest: Manifest, spec: NodePolicy, nics: NicSelector) -> Iterator[Fault]:
+def _nics(manifest: Manifest, spec: NodePolicy, nics: NicSelector) -> Iterator[ObjectFinding]:
     path = ("spec", "nicSelector")
     others = bool(nics.vendor or nics.deviceID or nics.rootDevices or nics.pfNames)
     if not others and not nics.netFilter:
@@ -112,7 +112,7 @@ def _nics(manifest: Manifest, spec: NodePolicy, nics: NicSelector) -> Iterator[F
             yield manifest.fault((*path, "pfNames", index), "sriov.vf-range", message, help)
 
 
-def _modes(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:
+def _modes(manifest: Manifest, spec: NodePolicy) -> Iterator[ObjectFinding]:
     infiniband = (spec.linkType or "").lower() == "ib"
     if spec.isRdma and spec.deviceType == "vfio-pci":
         message = "isRdma needs the driver of the node, and vfio-pci takes the device away from it"

@@ -77,9 +77,10 @@ def _block(findings: Sequence[Finding], passes: bool) -> tuple[Line, ...]:
 def _finding(finding: Finding) -> Iterator[Line]:
     yield f"  {finding.verdict:<8}{finding.rule:<22} {_where(finding)}{finding.message}", 10
     if finding.verdict != "pass":
-        evidence = "; ".join(f"{path} = {value}" for path, value in finding.evidence)
+        evidence = "; ".join(f"{path} = {value}" for path, value in finding.evidence if "\n" not in value)
+        excerpts = "\n".join(value for _, value in finding.evidence if "\n" in value)
         source = f"source: {finding.source}" if finding.source else ""
-        more = (f"evidence: {evidence}" if evidence else "", finding.remedy, source)
+        more = (excerpts, f"evidence: {evidence}" if evidence else "", finding.remedy, source)
         yield from ((f"          {line}", 12) for text in more for line in text.splitlines())
 
 

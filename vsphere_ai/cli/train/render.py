@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import gathering, vcenter_options, width
 from vsphere_ai.cli.train.render_job import commands as job_commands
@@ -20,6 +21,7 @@ from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Train", 60, "Write files for other tools: Slurm, Ansible, Kubernetes."
 _WHAT = click.argument("vms", metavar="PATTERN|FILE...", nargs=-1, required=True)
@@ -94,7 +96,8 @@ for _each in job_commands():
 )
 @gathering("request", _request, _INTERFACE)
 @output_option()
-def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
+@fail_on_option
+def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
     """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
 
     Each VM that holds a block of a pool (`per_node` in the inventory) gets a SpiderIPPool of its own. Exits 1, and
@@ -103,7 +106,7 @@ def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
     With --check: fields, admission rules, and pools against each other; needs no connection. FILE is a manifest of one
     or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of these objects.
     """
-    return _check("spiderpool", request.vms, form) if checking else _write(request, form)
+    return _check("spiderpool", request.vms, form, fail_on) if checking else _write(request, form)
 
 
 @command.command("network-operator")
@@ -126,7 +129,8 @@ def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
 )
 @gathering("request", _request, _INTERFACE)
 @output_option()
-def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
+@fail_on_option
+def network_operator(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
     """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
 
     They are the cluster's policy with the device plugins that fit these VMs, networks, and pools of nv-ipam in which
@@ -136,30 +140,33 @@ def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
     manifest of one or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of
     these objects.
     """
-    return _check("network-operator", request.vms, form) if checking else _write(request, form)
+    return _check("network-operator", request.vms, form, fail_on) if checking else _write(request, form)
 
 
 def _write(request: ExportRequest, form: str) -> int:
     from vsphere_ai import app
+    from vsphere_ai.documents.findings import findings_document
+    from vsphere_ai.report.findings_text import findings_text
     from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.network.export_text import export_document, findings_text
 
     result = app.export_manifests(request, show_event)
+    export = result.export
     if form == "json":
-        click.echo(json_text(vcenter=result.estate.about, **export_document(result.export)))
+        objects = [dict(each.data) for each in export.objects]
+        click.echo(json_text(vcenter=result.estate.about, objects=objects, **findings_document(export.findings)))
     else:
-        click.echo(result.export.text, nl=False)
-        for line in findings_text(result.export, width()):
-            streams.say(line)
+        click.echo(export.text, nl=False)
+        if export.findings:
+            streams.say(findings_text(export.findings, "", width=width()))
+        if export.is_refused:
+            streams.say("nothing is written")
     return result.exit_code
 
 
-def _check(family: str, files: Sequence[str], form: str) -> int:
+def _check(family: str, files: Sequence[str], form: str, fail_on: FailOn) -> int:
     from vsphere_ai import app
-    from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.network.manifest_text import manifest_document, manifest_text
+    from vsphere_ai.report.network.manifest_text import manifests_document
 
     result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest([Path(file) for file in files], (family,)))
-    checked = result.checked
-    click.echo(json_text(**manifest_document(checked)) if form == "json" else manifest_text(checked))
-    return result.exit_code
+    look = Look(full=True, wraps=False)  # each object has a place of its own
+    return show_findings(result.findings, form, fail_on, look, **dict(manifests_document(result.checked)))

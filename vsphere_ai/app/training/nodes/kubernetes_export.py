@@ -51,7 +51,7 @@ class ExportResult:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where an error blocks the manifest, else 0."""
+        """Return 1 where a failure blocks the manifest, else 0."""
         return int(self.export.is_refused)
 
 

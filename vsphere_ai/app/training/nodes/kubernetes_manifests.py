@@ -17,6 +17,7 @@ from vsphere_ai.language.yaml_files.document import (
     quotable_text,
     require,
 )
+from vsphere_ai.model.finding import Finding
 
 STDIN = "-"
 
@@ -39,11 +40,9 @@ class ManifestsResult:
     checked: ManifestCheck
 
     @property
-    def exit_code(self) -> int:
-        """Return 2 where an object breaks a rule, 1 where there was none to check; else 0."""
-        if not self.checked.is_clean:
-            return 2
-        return 0 if self.checked.objects else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What was checked, and what is wrong with it."""
+        return (*self.checked.summary, *self.checked.findings)
 
 
 def check_manifests(request: ManifestsRequest) -> ManifestsResult:
