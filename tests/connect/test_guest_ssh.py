@@ -18,9 +18,10 @@ from support.programs import needs_program
 from support.raising import refused
 from support.ssh_host import KEY, OTHER, RSA, host, line, say  # noqa: F401
 
-from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, GuestTimedOut, on_each, open_guests
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, GuestTimedOut
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_GREETING
-from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshRefused
+from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
@@ -78,25 +79,6 @@ def test_a_command_its_input_and_its_code(sshd):
 def test_no_such_command_is_an_exit_code(sshd):
     sshd.start("trn-00")
     assert sshd.shell("trn-00").run(["ibv_devinfo"]).code == 127
-
-
-def test_many_guests_are_opened_at_once_and_errors_are_of_one(sshd):
-    for number in range(4):
-        sshd.start(f"trn-{number:02d}")
-    sshd.servers["trn-01"].stop()
-    strange = sshd.servers["trn-02"].key_line
-    text = (sshd.folder / "known_hosts").read_text().replace(strange, "")
-    (sshd.folder / "known_hosts").write_text(text)
-    shells, failed = open_guests(sshd.nodes, sshd.settings())
-    assert set(shells) == {"trn-00", "trn-03"}
-    assert isinstance(failed["trn-01"], SshRefused)
-    assert "trn-01" in failed["trn-01"].message
-    assert failed["trn-02"].rule == "ssh.host-key"
-    assert "vsphere-ai trust guest trn-02" in failed["trn-02"].remedy
-    names = on_each(shells.values(), lambda shell: shell.run(["sh", "-c", "echo $HOME"]))
-    assert {vm: done.out.split("/")[-2] for vm, done in names.items()} == {"trn-00": "trn-00", "trn-03": "trn-03"}
-    for shell in shells.values():
-        shell.close()
 
 
 @needs_program("ssh-agent", "ssh-add")
@@ -263,23 +245,21 @@ def test_one_silent_guest_of_many_holds_up_no_other(host, tmp_path):
     with ThreadPoolExecutor() as pool, socket.create_server(("127.0.0.1", 0), backlog=0) as silent:
         at = {"trn-01": ("127.0.0.1", silent.getsockname()[1])}
         given = settings(host.port, tmp_path, addresses=at, connect_timeout=LONG)
-        opened = pool.submit(open_guests, nodes, given)
+        opened = pool.submit(GuestConnections.to, nodes, given)
         until(lambda: sum(transport.is_authenticated() for transport in tuple(host.transports)) == 19)
         assert not opened.done()
         silent.close()
-        shells, failed = opened.result(LONG)
-    assert set(failed) == {"trn-01"}
-    assert len(shells) == 19
-    for shell in shells.values():
-        shell.close()
+        with opened.result(LONG) as guests:
+            assert set(guests.failed) == {"trn-01"}
+            assert len(guests.shells) == 19
 
 
 def test_a_silent_guest_costs_its_own_deadline(tmp_path):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as silent:
         given = settings(silent.getsockname()[1], tmp_path, connect_timeout=0.5)
-        shells, failed = open_guests([Node("trn-01", "127.0.0.1")], given)
-    assert (shells, set(failed)) == ({}, {"trn-01"})
-    assert isinstance(failed["trn-01"], Unreachable)
+        guests = GuestConnections.to([Node("trn-01", "127.0.0.1")], given)
+    assert (guests.shells, set(guests.failed)) == ({}, {"trn-01"})
+    assert isinstance(guests.failed["trn-01"], Unreachable)
 
 
 def test_secrets_are_not_shown(tmp_path):

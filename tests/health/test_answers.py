@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import CommandAnswer, read_guest, refined
+from vsphere_ai.health.answers import read_guest, refined
+from vsphere_ai.model.guest_probes import CommandAnswer
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 SAMPLES = Path(__file__).parent / "samples"

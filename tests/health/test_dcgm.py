@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import dcgm
-from vsphere_ai.health.answers import CommandAnswer, GuestFacts, SmiGpu
+from vsphere_ai.health.answers import GuestFacts, SmiGpu
+from vsphere_ai.model.guest_probes import CommandAnswer
 from vsphere_ai.model.nodes import Node, NodeGpu
 
 NODE = Node(

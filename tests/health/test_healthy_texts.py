@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vsphere_ai.health import answers
-from vsphere_ai.health.answers import CommandAnswer, gpus_in, measures_in, read_guest, refined, with_measures
+from vsphere_ai.health.answers import gpus_in, measures_in, read_guest, refined, with_measures
 from vsphere_ai.health.checks import ObservedVm, gpu_events, judge, xid_findings
 from vsphere_ai.health.counters import readings_of
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
 from vsphere_ai.health.profile import HealthProfile, learned
 from vsphere_ai.health.witness import HostFacts
+from vsphere_ai.model.guest_probes import CommandAnswer
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -17,9 +17,10 @@ from vsphere_ai.gpu.smi.listings import parse_compute_instances, parse_gpus, par
 from vsphere_ai.gpu.smi.running import parse_running
 from vsphere_ai.gpu.smi.smi_xml import parse_xml
 from vsphere_ai.health import nhc
-from vsphere_ai.health.answers import GPU_FIELDS, SMI, CommandAnswer, read_guest
+from vsphere_ai.health.answers import GPU_FIELDS, SMI, read_guest
 from vsphere_ai.health.kernel.kernel_log import events
 from vsphere_ai.health.kernel.xids import link_error, nvlink_error, recovery_action
+from vsphere_ai.model.guest_probes import CommandAnswer
 from vsphere_ai.training.exports import accelerate_config, ansible_check, hostfiles, nccl_conf, nccl_topo, slurm_check
 
 TESTS = Path(__file__).parents[1]

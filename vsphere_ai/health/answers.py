@@ -12,28 +12,11 @@ from typing import TypeVar
 
 from vsphere_ai.gpu.smi.listings import LOST_GPU, fault_of, has_value
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.guest_probes import Answers, CommandAnswer, GuestCommand
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class GuestCommand:
-    """A command that a guest is asked: its name, its words, and the seconds that it may take."""
-
-    name: str
-    argv: tuple[str, ...]
-    timeout: float = 20.0
-
-
-@dataclass(frozen=True)
-class CommandAnswer:
-    """What a command brought: exit code and output; or a `failure`: why there is no answer, such as a time-out."""
-
-    code: int = 0
-    out: str = ""
-    failure: str = ""
 
 
 GPU_FIELDS = (
@@ -74,13 +57,17 @@ _SYSFS = (
 _RATE = re.compile(r"/sys/class/infiniband/([^/]+)/ports/(\d+)/rate:([\d.]+) Gb/sec.*")
 SMI = GuestCommand("nvidia-smi", ("nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader,nounits"))
 MEASURES = GuestCommand(
-    "gpu-measures", ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits")
+    "gpu-measures",
+    ("nvidia-smi", f"--query-gpu={','.join(MEASURED)}", "--format=csv,noheader,nounits"),
+    after=SMI.name,
 )
-REPLAYS = GuestCommand("gpu-replays", ("nvidia-smi", "-q", "-x"))
+REPLAYS = GuestCommand("gpu-replays", ("nvidia-smi", "-q", "-x"), after=SMI.name)
 PROCESSES = GuestCommand(
-    "gpu-processes", ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits")
+    "gpu-processes",
+    ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"),
+    after=SMI.name,
 )
-CUDA = GuestCommand("cuda", ("nvidia-smi",))
+CUDA = GuestCommand("cuda", ("nvidia-smi",), after=SMI.name)
 VERSIONS = GuestCommand("packages", ("python3", "-c", _VERSIONS))
 LINKS = GuestCommand("rdma-link", ("rdma", "link"))
 ADDRESSES = GuestCommand("addresses", ("ip", "-j", "addr"))
@@ -163,7 +150,7 @@ class GuestFacts:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_guest(answers: Mapping[str, CommandAnswer]) -> GuestFacts:
+def read_guest(answers: Answers) -> GuestFacts:
     """Return the facts in the answers of a guest; what cannot be read is a failure of its command."""
     failures: dict[str, str] = {}
 

@@ -12,12 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.health.answers import PROCESSES, SMI, CommandAnswer, GuestCommand, GuestFacts
+from vsphere_ai.health.answers import PROCESSES, SMI, GuestFacts
 from vsphere_ai.health.finding import VmFinding, VmJudge
 from vsphere_ai.health.kernel.xids import WORDS
 from vsphere_ai.health.preflight import MEMORY_IN_USE
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.finding import Verdict
+from vsphere_ai.model.guest_probes import CommandAnswer, GuestCommand
 from vsphere_ai.model.nodes import Node
 
 TIMEOUTS: Mapping[int, float] = {1: 180, 2: 1200, 3: 3600, 4: 4 * 3600}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from vsphere_ai.health.answers import CommandAnswer, GuestCommand
+from vsphere_ai.model.guest_probes import CommandAnswer, GuestCommand
 from vsphere_ai.model.nodes import Node
 
 _LIST = (

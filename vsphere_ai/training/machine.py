@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-CPUS = ("env", "LC_ALL=C", "lscpu")
-MEMORY = ("cat", "/proc/meminfo")
-GPUS = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-"""Commands of the guest whose output `machine_of` reads."""
+from vsphere_ai.model.guest_probes import Answers, GuestCommand, GuestProbe, NoAnswer
+
+CPUS = GuestCommand("lscpu", ("env", "LC_ALL=C", "lscpu"), 30.0)
+MEMORY = GuestCommand("meminfo", ("cat", "/proc/meminfo"), 30.0)
+GPUS = GuestCommand("gpu-names", ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), 30.0)
 MOST = 1 << 40
 """Number above which nothing of a machine is: kB of a PiB."""
 _FIELD = re.compile(r"^[ \t]*([\w() -]+?):[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
@@ -39,14 +40,27 @@ class NodeMachine:
 
 
 def machine_of(cpus: str, memory: str, gpus: str = "") -> NodeMachine:
-    """Return what `lscpu`, `/proc/meminfo` and `nvidia-smi` say; ValueError where the first two do not say it."""
+    """Return what `lscpu`, `/proc/meminfo` and `nvidia-smi` say; `NoAnswer` where the first two do not say it."""
     said, total = dict(_FIELD.findall(cpus)), dict(_FIELD.findall(memory)).get("MemTotal", "")
     try:
         sockets, cores, threads = (int(said[n]) for n in ("Socket(s)", "Core(s) per socket", "Thread(s) per core"))
         kilobytes = int(total.removesuffix(" kB"))
     except (KeyError, ValueError):
-        raise ValueError("lscpu and /proc/meminfo do not say sockets, cores, threads and MemTotal") from None
+        raise NoAnswer("lscpu and /proc/meminfo do not say sockets, cores, threads and MemTotal") from None
     if min(sockets, cores, threads, kilobytes) < 1 or max(sockets, cores, threads, kilobytes) > MOST:
-        raise ValueError(f"lscpu and /proc/meminfo say numbers that no machine has: above {MOST}, or below 1")
+        raise NoAnswer(f"lscpu and /proc/meminfo say numbers that no machine has: above {MOST}, or below 1")
     names = tuple(line.strip() for line in gpus.splitlines() if line.strip())
     return NodeMachine(sockets, cores, threads, kilobytes // 1024, names)
+
+
+def _machine(answers: Answers) -> NodeMachine:
+    """Return the machine; a node without GPUs has no nvidia-smi, but one that hangs may hide some."""
+    for answer in answers.values():
+        if answer.failure:
+            raise NoAnswer(answer.failure)
+    gpus = answers[GPUS.name]
+    return machine_of(answers[CPUS.name].out, answers[MEMORY.name].out, gpus.out if gpus.is_good else "")
+
+
+MACHINE = GuestProbe((CPUS, MEMORY, GPUS), _machine)
+"""The machine of a node as its guest shows it."""

@@ -145,3 +145,8 @@ Emit = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """Do nothing with an event: for a caller who does not listen."""
+
+
+def guests_done(what: str, emit: Emit) -> Callable[[int, int], None]:
+    """Return what tells how many of how many guests have answered; `what` they are asked for."""
+    return lambda done, count: emit(Status(f"{what}: {done} of {count} guests"))

@@ -1,23 +1,18 @@
-"""SSH to the guests of VMs: bounded output, a deadline for every command, and many guests at once."""
+"""SSH to the guests of VMs: bounded output, and a deadline for every command."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from vsphere_ai.connect.secure_shell.ssh import LARGEST_OUTPUT, SshClient
 from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshAdvice, SshEndpoint, SshLimits, Unended
-from vsphere_ai.errors import Unreachable, VsphereAiError
-from vsphere_ai.model.nodes import Node
+from vsphere_ai.errors import Unreachable
 from vsphere_ai.model.text import plain, safe
 
-AT_ONCE = 32
-"""Guests that are worked with at a time."""
 _ENDS_AFTER = 2
 """Seconds after the deadline at which the guest itself ends a command that still runs."""
 _ADVICE = SshAdvice(
@@ -27,7 +22,6 @@ _ADVICE = SshAdvice(
     trust="vsphere-ai trust guest",
     starting="The guest may be starting up or shutting down.",
 )
-T = TypeVar("T")
 
 
 class GuestTimedOut(Unreachable, title="timed out", rule="guest.timed-out"):
@@ -114,45 +108,6 @@ class GuestSsh(SshClient):
                 raise ConnectionBroken(said, "Look whether the guest is well, then try again.") from error
             raise GuestTimedOut(f"{said} ({timeout:g} s)", "Look at the guest: its driver may hang.") from error
         return Done(ended.status, _text(ended.out), _text(ended.err), ended.cut)
-
-
-def open_guests(
-    nodes: Iterable[Node], settings: GuestSettings
-) -> tuple[dict[str, GuestSsh], dict[str, VsphereAiError]]:
-    """Log in to the guests of nodes at once; return the connections, and what went wrong, by the names of the VMs."""
-    shells = {node.vm: GuestSsh(node.address, settings, node.vm) for node in nodes}
-    found = on_each(shells.values(), lambda shell: shell.connect())
-    failed = {vm: error for vm, error in found.items() if error is not None}
-    return {vm: shell for vm, shell in shells.items() if vm not in failed}, failed
-
-
-def on_guests(
-    nodes: Iterable[Node], settings: GuestSettings, work: Callable[[GuestSsh], T]
-) -> dict[str, T | VsphereAiError]:
-    """Log in to the guests of nodes, do something on all of them at once, and close the connections."""
-    shells, failed = open_guests(nodes, settings)
-    try:
-        return {**failed, **on_each(shells.values(), work)}
-    finally:
-        for shell in shells.values():
-            shell.close()
-
-
-def on_each(shells: Iterable[GuestSsh], work: Callable[[GuestSsh], T]) -> dict[str, T | VsphereAiError]:
-    """Do something on many guests at once; return what it brought, or went wrong, by the names of the VMs.
-
-    An error is of one guest only; the others go on.
-    """
-    every = list(shells)
-
-    def attempt(shell: GuestSsh) -> T | VsphereAiError:
-        try:
-            return work(shell)
-        except VsphereAiError as error:
-            return error
-
-    with ThreadPoolExecutor(max_workers=max(1, min(AT_ONCE, len(every))), thread_name_prefix="guest") as pool:
-        return {shell.vm: found for shell, found in zip(every, pool.map(attempt, every), strict=True)}
 
 
 def _text(raw: bytes) -> str:

@@ -20,7 +20,6 @@ from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Remark, Status, ignore
 from vsphere_ai.app.training.acceptance.gates import ALWAYS, GATES
-from vsphere_ai.app.training.acceptance.guests import guest_facts
 from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest, GateName
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings, read_nodes
 from vsphere_ai.compat import assessment
@@ -41,6 +40,7 @@ from vsphere_ai.health.certificate import (
     with_open_failures,
     without_void,
 )
+from vsphere_ai.health.guest_probes import CERTIFIED
 from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
@@ -152,8 +152,11 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
 
         facts = dict(evaluate_with(kinds(), estate, certified)[0])
         if session.inventory.guests is not None:
-            for vm, more in guest_facts(found.nodes, guest_settings(session.inventory)).items():
-                facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
+            from vsphere_ai.connect.secure_shell.guest_survey import survey
+
+            for vm, more in survey(found.nodes, guest_settings(session.inventory), CERTIFIED).items():
+                if not isinstance(more, VsphereAiError):
+                    facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
         return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
 
 

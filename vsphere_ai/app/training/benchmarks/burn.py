@@ -18,13 +18,13 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.benchmarks.burn_samples import Sampler
 from vsphere_ai.app.training.benchmarks.history import FOLDER, keep, say_slower, set_of
 from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, Carried, carry_out, own_nodes, remaining, run_name
-from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.history import BenchmarkResult
 from vsphere_ai.benchmarks.programs.burn import Burned, agreed, judge, read_report
 from vsphere_ai.benchmarks.programs.training_results import BurnResult
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.nodes import Node
@@ -98,8 +98,8 @@ def bench_burn(request: BurnRequest, emit: Emit = ignore) -> BurnResult:
     lacking = ", ".join(node.vm for node in nodes if not node.gpus)
     if lacking:
         raise UsageError(f"{lacking}: no GPU is known", "look at the VM's devices", rule="usage.gpus")
-    shells = opened(nodes, settings)
-    sampler = Sampler.of(replace(read, nodes=nodes), shells, connect)
+    guests = GuestConnections.to_all(nodes, settings)
+    sampler = Sampler.of(replace(read, nodes=nodes), guests, connect)
     run, began = run_name("burn"), time.monotonic()
     pause = min(options.every, options.seconds / 4)
     due = pause
@@ -115,10 +115,10 @@ def bench_burn(request: BurnRequest, emit: Emit = ignore) -> BurnResult:
 
     try:
         launches = [_launch(request, node, run) for node in nodes]
-        carried = carry_out(launches, shells, emit, within=options.seconds + LATE, look=look)
+        carried = carry_out(launches, guests, emit, within=options.seconds + LATE, look=look)
     finally:
         sampler.close()
-        close(shells)
+        guests.close()
     result = _judged(nodes, carried, sampler, time.monotonic() - began)
     _kept(read, request, result, emit)
     return result

@@ -10,15 +10,26 @@ from dataclasses import dataclass, field
 from vsphere_ai.app.training.nodes.listed import NodesResult
 from vsphere_ai.benchmarks.programs.burn import FIELDS, Sample, samples_in
 from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections, GuestSurvey
 from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.model.guest_probes import Answers, GuestCommand, GuestProbe, NoAnswer
 from vsphere_ai.model.nodes import Node, NodeGpu
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import plain
 
-ARGV = ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits")
-WITHIN = 20.0
+WITHIN, ALL_WITHIN = 20.0, 60.0
+"""Seconds for one answer, and for those of all guests: those whose turn comes later are asked the next time."""
 AT_ONCE = 16
+_GPUS = GuestCommand("gpus", ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"), WITHIN)
+
+
+def _samples(answers: Answers) -> Mapping[str, Sample]:
+    if answers[_GPUS.name].failure:
+        raise NoAnswer(answers[_GPUS.name].failure)
+    return samples_in(answers[_GPUS.name].out)
+
+
+SAMPLES = GuestProbe((_GPUS,), _samples)
+"""What the GPUs of a guest show now, by their PCI addresses."""
 
 
 @dataclass
@@ -26,17 +37,15 @@ class Sampler:
     """Asks guests and hosts; samples are by VM and GPU index, and `why` is the reason where a node has none."""
 
     read: NodesResult
-    shells: Mapping[str, GuestSsh]
+    guests: GuestConnections
     hosts: Mapping[str, EsxiSsh] = field(default_factory=dict)
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, read: NodesResult, shells: Mapping[str, GuestSsh], connect: Callable[[Target], EsxiSsh] | None
-    ) -> Sampler:
+    def of(cls, read: NodesResult, guests: GuestConnections, connect: Callable[[Target], EsxiSsh] | None) -> Sampler:
         """Return a sampler with a connection for each host of a vGPU, where the inventory says how to reach them."""
-        made = cls(read, shells)
+        made = cls(read, guests)
         names = {n.host for n in read.nodes if n.host and not made.is_guest(n)}
         if connect is None:
             return made
@@ -60,8 +69,8 @@ class Sampler:
 
     def take(self, nodes: Sequence[Node]) -> None:
         """Ask everybody once; who does not answer is asked again the next time."""
-        guests = [self.shells[n.vm] for n in nodes if self.is_guest(n)]
-        answers = on_each(guests, _of_guest)
+        survey = GuestSurvey(self.guests, within=ALL_WITHIN)
+        answers = survey.ask(dict.fromkeys((n.vm for n in nodes if self.is_guest(n)), SAMPLES))
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="samples") as pool:
             names = list(self.hosts)
             of_hosts = dict(zip(names, pool.map(lambda name: _of_host(self.hosts[name]), names), strict=True))
@@ -95,13 +104,9 @@ def _only(node: Node, gpu: NodeGpu, found: Mapping[str, Sample]) -> Sample | Non
     return next(iter(found.values())) if len(found) == len(node.gpus) == 1 and gpu.index == 0 else None
 
 
-def _of_guest(shell: GuestSsh) -> Mapping[str, Sample]:
-    return samples_in(plain(shell.run(ARGV, timeout=WITHIN).out))
-
-
 def _of_host(shell: EsxiSsh) -> Mapping[str, Sample] | VsphereAiError:
     try:
         shell.connect()
-        return samples_in(shell.run(ARGV, WITHIN).stdout)
+        return samples_in(shell.run(_GPUS.argv, WITHIN).stdout)
     except VsphereAiError as error:
         return error

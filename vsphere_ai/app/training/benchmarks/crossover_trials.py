@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.events import Emit, Event, OutputLine, Remark, Status
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests, prepared
 from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, RoundRunner
-from vsphere_ai.app.training.launch.control import close
 from vsphere_ai.benchmarks.slow_part.trials import Trial
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, open_guests
-from vsphere_ai.errors import StepFailed, VsphereAiError
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections, GuestSurvey
+from vsphere_ai.errors import StepFailed
 from vsphere_ai.execution.actions.context import Withdrawn
+from vsphere_ai.model.guest_probes import Answers, GuestCommand, GuestProbe
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
@@ -29,7 +29,16 @@ LOOK = 0.2
 """Seconds between two looks whether the operator has stopped the run."""
 AGAIN = 2.0
 """Seconds between two tries to log in to a guest that boots."""
-GPUS = ("nvidia-smi", "-L")
+_GPUS = GuestCommand("gpus", ("nvidia-smi", "-L"), 60.0)
+
+
+def _why_not_ready(answers: Answers) -> str:
+    gpus = answers[_GPUS.name]
+    return gpus.failure or ("" if gpus.is_good else "nvidia-smi finds no GPU in it")
+
+
+READY = GuestProbe((_GPUS,), _why_not_ready)
+"""Why a guest that boots is not ready for a measurement; empty: it is."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Trials:
                 self._emit(event)
 
         nodes = self._of(trials)
-        shells = self._opened(nodes, booting)
+        connections = self._opened(nodes, booting)
         done: Future[dict[Trial, float | None]] = Future()
 
         def work(guests: BenchmarkGuests) -> None:
@@ -76,14 +85,14 @@ class Trials:
                 done.set_exception(error)
 
         try:
-            with prepared("crossover", nodes, shells, self._settings, emit) as guests:
+            with prepared("crossover", nodes, connections, self._settings, emit) as guests:
                 threading.Thread(target=work, args=(guests,), daemon=True, name="crossover").start()
                 while not done.done():
                     if booting.stop.event.wait(LOOK):
                         raise Withdrawn
                 return done.result()
         finally:
-            close(shells)
+            connections.close()
 
     def _of(self, trials: Sequence[Trial]) -> list[Node]:
         return [self._nodes[vm] for vm in dict.fromkeys(vm for trial in trials for vm in trial.vms)]
@@ -95,36 +104,28 @@ class Trials:
             found |= runner.round([trial])
         return found
 
-    def _opened(self, nodes: Sequence[Node], booting: Booting) -> dict[str, GuestSsh]:
+    def _opened(self, nodes: Sequence[Node], booting: Booting) -> GuestConnections:
         """Log in to guests, each of which may boot; `StepFailed` for one that does not answer in time."""
-        started, shells = time.monotonic(), dict[str, GuestSsh]()
+        started, ready = time.monotonic(), GuestConnections({})
         while True:
             why = dict(booting.absent())
-            opened, failed = open_guests([n for n in nodes if n.vm not in (*shells, *why)], self._settings)
-            why |= {vm: error.message for vm, error in failed.items()}
-            for vm, shell in opened.items():
-                said = _why_not_ready(shell)
-                if not said:
-                    shells[vm] = shell
+            guests = GuestConnections.to((n for n in nodes if n.vm not in (*ready.shells, *why)), self._settings)
+            for vm, reason in GuestSurvey(guests).ask(READY).items():
+                if not reason:
+                    ready.shells[vm] = guests.shells[vm]
                     continue
-                why[vm] = said
-                shell.close()
+                why[vm] = reason if isinstance(reason, str) else reason.message
+                if vm in guests.shells:
+                    guests.shells[vm].close()
             if not why:
-                return shells
+                return ready
             waited, names = time.monotonic() - started, ", ".join(sorted(why))
             booting.say(f"waiting for the guest of {names}, {waited:.0f} s")
             if waited > booting.within:
-                close(shells)
+                ready.close()
                 first = min(why)
                 text = f"the guest of {first} did not answer within {booting.within:.0f} s: {why[first]}"
                 raise StepFailed(text, "look at its console", rule="crossover.guest")
             if booting.stop.event.wait(AGAIN):
-                close(shells)
+                ready.close()
                 raise Withdrawn
-
-
-def _why_not_ready(shell: GuestSsh) -> str:
-    try:
-        return "" if shell.run(GPUS, timeout=60.0).code == 0 else "nvidia-smi finds no GPU in it"
-    except VsphereAiError as error:
-        return error.message

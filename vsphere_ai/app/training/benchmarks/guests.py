@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Remark, Status
-from vsphere_ai.app.training.benchmarks.launch import AT_ONCE, LEFT_REMEDY, remaining, run_name
+from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, remaining, run_name
 from vsphere_ai.app.training.launch import control as launch_control
 from vsphere_ai.app.training.launch.mesh import Mesh, make_mesh
 from vsphere_ai.app.training.node_program.processes import MARK
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import StepFailed, VsphereAiError
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
@@ -34,7 +34,7 @@ class BenchmarkGuests:
 
     run_name: str
     nodes: Mapping[str, Node]
-    shells: Mapping[str, GuestSsh]
+    guests: GuestConnections
     emit: Emit
     agent: str = ""
     left: tuple[Finding, ...] = ()
@@ -55,7 +55,7 @@ class BenchmarkGuests:
         done = None
         try:
             marked = ("env", f"{MARK}={self.run_name}", *argv)
-            done = self.shells[vms[0]].run(marked, timeout=timeout, most=most, seen=seen)
+            done = self.guests.shells[vms[0]].run(marked, timeout=timeout, most=most, seen=seen)
             return done
         finally:
             if done is None or done.code:
@@ -63,23 +63,12 @@ class BenchmarkGuests:
 
     def on_each(self, vms: Iterable[str], work: Callable[[GuestSsh], T]) -> dict[str, T | VsphereAiError]:
         """Do something in several VMs at once; an interruption ends the commands that are waited for."""
+        return self.guests.each(work, vms, interrupted=self._interrupted)
 
-        def attempt(vm: str) -> T | VsphereAiError:
-            try:
-                return work(self.shells[vm])
-            except VsphereAiError as error:
-                return error
-
-        every = list(vms)
-        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(every))), thread_name_prefix="guest") as pool:
-            waiting = [pool.submit(attempt, vm) for vm in every]
-            try:
-                return {vm: each.result() for vm, each in zip(every, waiting, strict=True)}
-            except BaseException:
-                self.is_stopped = True
-                self.emit(Status(f"stopping {self.run_name}"))
-                self.end(list(self.nodes))
-                raise
+    def _interrupted(self) -> None:
+        self.is_stopped = True
+        self.emit(Status(f"stopping {self.run_name}"))
+        self.end(list(self.nodes))
 
     def end(self, vms: Sequence[str]) -> LaunchResult:
         """End its processes on some VMs, and return what is left there."""
@@ -95,8 +84,7 @@ class BenchmarkGuests:
         return found
 
     def _on(self, vms: Sequence[str], work: Callable[[GuestSsh], NodeRun]) -> LaunchResult:
-        found = on_each([self.shells[vm] for vm in vms], work)
-        return LaunchResult(self.run_name, tuple(self.nodes[vm] for vm in vms), found)
+        return LaunchResult(self.run_name, tuple(self.nodes[vm] for vm in vms), self.guests.each(work, vms))
 
 
 @contextmanager
@@ -107,22 +95,21 @@ def benchmark_guests(
 
     `meshed`: each of them can log in to the others for that time.
     """
-    shells = launch_control.opened(nodes, settings)
-    try:
-        with prepared(benchmark, nodes, shells, settings if meshed else None, emit) as guests:
-            yield guests
-    finally:
-        launch_control.close(shells)
+    with (
+        GuestConnections.to_all(nodes, settings) as guests,
+        prepared(benchmark, nodes, guests, settings if meshed else None, emit) as found,
+    ):
+        yield found
 
 
 @contextmanager
 def prepared(
-    benchmark: str, nodes: Sequence[Node], shells: Mapping[str, GuestSsh], settings: GuestSettings | None, emit: Emit
+    benchmark: str, nodes: Sequence[Node], guests: GuestConnections, settings: GuestSettings | None, emit: Emit
 ) -> Iterator[BenchmarkGuests]:
     """End everything of a benchmark after it on guests that are logged in to; with `settings` they can meet."""
     run = run_name(benchmark)
     mesh = make_mesh(run, nodes, settings, heads=nodes) if settings and len(nodes) > 1 else None
-    found = BenchmarkGuests(run, {node.vm: node for node in nodes}, shells, emit)
+    found = BenchmarkGuests(run, {node.vm: node for node in nodes}, guests, emit)
     try:
         _prepare(found, mesh)
         yield found
@@ -139,7 +126,7 @@ def prepared(
 
 def _prepare(found: BenchmarkGuests, mesh: Mesh | None) -> None:
     """Make the folder of the run on all VMs, with its key; the error of the first that does not take it."""
-    answers = on_each(found.shells.values(), lambda s: launch_control.prepare(s, found.run_name, mesh))
+    answers = found.guests.each(lambda s: launch_control.prepare(s, found.run_name, mesh), found.nodes)
     for answer in answers.values():
         if isinstance(answer, VsphereAiError):
             raise answer

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Remark, Status
 from vsphere_ai.app.training.launch import control as launch_control
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import AT_ONCE, GuestConnections
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import OwnNode
@@ -23,7 +24,6 @@ PATIENCE = 3
 Logs = Mapping[str, Mapping[str, str]]
 """Ends of logs by the names of the VM and of the file; a node whose logs cannot be read has none."""
 T = TypeVar("T")
-AT_ONCE = 32
 LEFT_REMEDY = "end them, or reboot the guest"
 SHORTEST, LONGEST = 0.2, 5.0
 """Seconds between two questions; they become longer as a run does."""
@@ -49,7 +49,7 @@ def run_name(benchmark: str) -> str:
 
 
 def carry_out(
-    launches: Sequence[Launch], shells: Mapping[str, GuestSsh], emit: Emit, *, within: float, look: Look | None = None
+    launches: Sequence[Launch], guests: GuestConnections, emit: Emit, *, within: float, look: Look | None = None
 ) -> tuple[Carried, ...]:
     """Start launches and follow them to their ends; launches stand for themselves, one that fails ends no other.
 
@@ -57,7 +57,7 @@ def carry_out(
     are ended on every node, and where GPUs still list one, that is said.
     """
     began = time.monotonic()
-    following = [_Following(made, {each.node.vm: shells[each.node.vm] for each in made.nodes}) for made in launches]
+    following = [_Following(made, guests) for made in launches]
     try:
         emit(Status(f"starting {launches[0].run}"))
         _each(following, lambda one: one.start())
@@ -92,15 +92,19 @@ class _Following:
     """A launch that is followed to its end."""
 
     made: Launch
-    shells: Mapping[str, GuestSsh]
+    guests: GuestConnections
     found: LaunchResult | None = None
     why: str = ""
     silent: int = 0
 
+    @property
+    def _vms(self) -> list[str]:
+        return [each.node.vm for each in self.made.nodes]
+
     def start(self) -> None:
         """Start it; an error is why it did not end well, where other launches go on."""
         try:
-            launch_control.start(self.made, self.shells)
+            launch_control.start(self.made, self.guests)
         except VsphereAiError as error:
             self.why = error.message
 
@@ -121,7 +125,7 @@ class _Following:
 
     def ended(self, emit: Emit) -> Carried:
         """Return what it wrote and how it stood at last; what goes on is stopped."""
-        logs = on_each(self.shells.values(), lambda shell: launch_control.logs(shell, self.made.run))
+        logs = self.guests.each(lambda shell: launch_control.logs(shell, self.made.run), self._vms)
         found = self.stopped() if self.why or self.found is None else self.found
         read = {vm: {} if isinstance(each, VsphereAiError) else each for vm, each in logs.items()}
         return Carried(found, read, self.why or _why(found))
@@ -132,7 +136,7 @@ class _Following:
 
     def _on_each(self, work: Callable[[GuestSsh], NodeRun]) -> LaunchResult:
         nodes = tuple(each.node for each in self.made.nodes)
-        return LaunchResult(self.made.run, nodes, on_each(self.shells.values(), work))
+        return LaunchResult(self.made.run, nodes, self.guests.each(work, self._vms))
 
 
 def remaining(result: LaunchResult) -> list[str]:

@@ -12,7 +12,7 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.benchmarks.history import keep, say_slower, set_of
 from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, Carried, carry_out, own_nodes, remaining, run_name
-from vsphere_ai.app.training.launch.control import close, logs, opened
+from vsphere_ai.app.training.launch.control import logs
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.baseline import TOLERANCE
@@ -29,6 +29,7 @@ from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.training_results import MegatronResult
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.language.yaml_files.document import require, text_of
@@ -81,11 +82,8 @@ def bench_megatron(request: MegatronRequest, emit: Emit = ignore) -> MegatronRes
         read = read_nodes(session, request.nodes, playbook)
         settings = guest_settings(session.inventory)
     nodes = ready(request, read, settings, emit)
-    shells = opened(nodes, settings)
-    try:
-        result = train(request, nodes, shells, emit, expected)
-    finally:
-        close(shells)
+    with GuestConnections.to_all(nodes, settings) as guests:
+        result = train(request, nodes, guests, emit, expected)
     trend = _kept(read, result)
     say_slower(trend, emit)
     _learn(request.options, result)
@@ -104,7 +102,7 @@ def ready(request: MegatronRequest, read: NodesResult, settings: GuestSettings, 
 def train(
     request: MegatronRequest,
     nodes: Sequence[Node],
-    shells: Mapping[str, GuestSsh],
+    guests: GuestConnections,
     emit: Emit,
     expected: Sequence[ExpectedThroughput] = (),
 ) -> MegatronResult:
@@ -125,13 +123,13 @@ def train(
         port=options.port,
     )
     made = launch(job, "torchrun", nodes, run_name("megatron"))
-    last = shells[nodes[-1].vm]
+    last = guests.shells[nodes[-1].vm]
 
     def look(_: float) -> None:
         found = parse_megatron(_lines(last, made.run))
         emit(Status(f"iteration {found[-1].number} of {test.iterations}" if found else f"{made.run} starts"))
 
-    (carried,) = carry_out([made], shells, emit, within=options.timeout, look=look)
+    (carried,) = carry_out([made], guests, emit, within=options.timeout, look=look)
     return _judged(request, tuple(nodes), gpus, carried, expected)
 
 

@@ -13,7 +13,6 @@ from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, prepared
 from vsphere_ai.app.training.benchmarks.history import keep, say_slower, set_of
 from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronRequest, train
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, RoundRunner
-from vsphere_ai.app.training.launch.control import close, opened
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.checks import of_run
@@ -23,7 +22,7 @@ from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scaling import LEAST, counts, falls, scaling, scaling_checks
 from vsphere_ai.benchmarks.programs.training_results import ScaleResult, What
 from vsphere_ai.benchmarks.slow_part.trials import Trial
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
@@ -75,16 +74,13 @@ def bench_scale(request: ScaleRequest, emit: Emit = ignore) -> ScaleResult:
     nodes = read.nodes
     if options.preflight:
         nodes = checked((nodes, read.states), settings, PreflightRequirements(), emit, rule="bench.preflight")
-    shells = opened(nodes, settings)
-    try:
+    with GuestConnections.to_all(nodes, settings) as guests:
         if options.what == "nccl":
-            with prepared("nccl", nodes, shells, settings, emit) as guests:
-                values, checks = _nccl(request, guests, sizes, emit)
-            checks += guests.left
+            with prepared("nccl", nodes, guests, settings, emit) as meshed:
+                values, checks = _nccl(request, meshed, sizes, emit)
+            checks += meshed.left
         else:
-            values, checks = _megatron(request, nodes, shells, sizes, emit)
-    finally:
-        close(shells)
+            values, checks = _megatron(request, nodes, guests, sizes, emit)
     result = _judged(request, nodes, values, checks)
     trend = _kept(read, result)
     say_slower(trend, emit)
@@ -126,7 +122,7 @@ def _nccl(
 
 
 def _megatron(
-    request: ScaleRequest, nodes: tuple[Node, ...], shells: Mapping[str, GuestSsh], sizes: Sequence[int], emit: Emit
+    request: ScaleRequest, nodes: tuple[Node, ...], guests: GuestConnections, sizes: Sequence[int], emit: Emit
 ) -> tuple[dict[int, float], list[Finding]]:
     """Return the samples per second of each size, with as many samples per GPU on each."""
     options = MegatronOptions(timeout=request.options.timeout)
@@ -135,7 +131,7 @@ def _megatron(
         found = []
         for _ in range(request.options.runs):
             emit(Status(f"megatron on {size} of {counted(len(nodes), 'VM')}"))
-            result = train(MegatronRequest(request.nodes, request.test, options), nodes[:size], shells, emit)
+            result = train(MegatronRequest(request.nodes, request.test, options), nodes[:size], guests, emit)
             samples = result.reached.samples if result.reached is not None else None
             if result.exit_code or samples is None:
                 why = next((c.message for c in result.checks if c.verdict in ("fail", "unknown")), "not measured")

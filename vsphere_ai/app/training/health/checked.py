@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.health.history import HealthHistory
-from vsphere_ai.app.training.health.read import HealthRead, ask_all, read_health, with_counters
+from vsphere_ai.app.training.health.read import HealthRead, read_health, with_counters
 from vsphere_ai.app.training.nodes.listed import NodesRequest
-from vsphere_ai.app.training.nodes.preflight import ask_guest
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health import dcgm
-from vsphere_ai.health.answers import CommandAnswer
 from vsphere_ai.health.checks import ObservedVm, VmHealth, gpu_events, judge, xid_findings
 from vsphere_ai.health.estate import shared
 from vsphere_ai.health.finding import VmFinding, VmJudge, VmUse
@@ -24,10 +21,8 @@ from vsphere_ai.language.yaml_files.document import FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load as load_document
 from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.finding import Finding, Subject, exit_code
+from vsphere_ai.model.guest_probes import CommandAnswer, GuestProbe
 from vsphere_ai.model.nodes import Node
-
-if TYPE_CHECKING:
-    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 
 
 @dataclass(frozen=True)
@@ -97,6 +92,8 @@ def _question(read: HealthRead, level: int) -> str:
 
 def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[VmFinding]:
     """Return what DCGM finds, on all VMs at the same time; GPUs that are in use are not put under load."""
+    from vsphere_ai.connect.secure_shell.guest_survey import survey
+
     found: list[VmFinding] = []
     free: dict[str, ObservedVm] = {}
     for each in (o for o in read.observed if not o.error):
@@ -113,10 +110,8 @@ def _diagnosed(read: HealthRead, level: int, emit: Emit) -> list[VmFinding]:
         emit(Status(f"health: DCGM level {level} on {len(free)} VMs, {dcgm.MINUTES[level]}"))
     command = dcgm.command(level)
 
-    def run(shell: GuestSsh) -> CommandAnswer:
-        return ask_guest(shell, (command,))[command.name]
-
-    answers = ask_all([o.node for o in free.values()], read.settings, run) if free else {}
+    probe = GuestProbe((command,), lambda answers: answers[command.name])
+    answers = survey([o.node for o in free.values()], read.settings, probe) if free else {}
     for vm, each in free.items():
         answer = answers[vm]
         known = answer if isinstance(answer, CommandAnswer) else CommandAnswer(failure=answer.message)

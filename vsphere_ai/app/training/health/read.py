@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import report_malformed
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
-from vsphere_ai.app.events import Emit, Status
+from vsphere_ai.app.events import Emit, Status, guests_done
 from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.hosts import PROBES, host_facts, loads, placed
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.app.training.nodes.preflight import ask_guest
 from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.health import answers
-from vsphere_ai.health.answers import CommandAnswer, GuestFacts, read_guest, refined
 from vsphere_ai.health.checks import ObservedVm
-from vsphere_ai.health.counters import SHORTEST, Reading, readings_of
+from vsphere_ai.health.counters import SHORTEST, readings_of
 from vsphere_ai.health.dcgm import in_use
-from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
+from vsphere_ai.health.guest_probes import COUNTERS, HEALTH, SurveyedGuest
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
-    from vsphere_ai.model.nodes import Node
-
-T = TypeVar("T")
-ASKED = (
-    answers.SMI, answers.MEASURES, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.LINKS, answers.ADDRESSES,
-    answers.RULES, answers.KERNEL, answers.UPTIME, answers.SYSFS, answers.REPLAYS,
-    DEVICES,
-)  # fmt: skip
-AGAIN = (answers.SYSFS, answers.REPLAYS, answers.PROCESSES, answers.MEASURES)
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 
 
 @dataclass(frozen=True)
@@ -79,48 +67,28 @@ def _in_use(observed: ObservedVm, host: Sequence[int]) -> bool | None:
     return False if inside or host or not observed.guest.failures else None
 
 
-def ask_all(
-    nodes: Sequence[Node], settings: GuestSettings, work: Callable[[GuestSsh], T]
-) -> dict[str, T | VsphereAiError]:
-    """Return what work on the guests of nodes brings, at the same time, by the names of VMs."""
-    from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
-
-    shells, failed = open_guests(nodes, settings)
-    try:
-        return {**failed, **on_each(shells.values(), work)}
-    finally:
-        for shell in shells.values():
-            shell.close()
-
-
 def _observe(found: NodesResult, settings: GuestSettings, read: datetime, emit: Emit) -> list[ObservedVm]:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
+    from vsphere_ai.connect.secure_shell.guest_survey import survey
 
     emit(Status(f"health: {len(found.nodes)} guests"))
-    off = {n.vm for n in found.nodes if found.states[n.vm].power != "poweredOn"}
-
-    def asked(shell: GuestSsh) -> tuple[Mapping[str, CommandAnswer], datetime]:
-        return ask_guest(shell, ASKED), datetime.now(UTC)
-
-    facts = ask_all([n for n in found.nodes if n.vm not in off], settings, asked)
+    running = [n for n in found.nodes if found.states[n.vm].power == "poweredOn"]
+    guests = survey(running, settings, HEALTH, done=guests_done("health", emit))
     observed = []
     for node in found.nodes:
-        state, known = found.states[node.vm], facts.get(node.vm)
+        state, guest = found.states[node.vm], guests.get(node.vm)
         node = placed(node, found.estate)
         host = host_facts(node, state, found.estate, read)
         made = ObservedVm(node, host=host, passthrough=state.passthrough, at=datetime.now(UTC), asked=state.asked)
-        if known is None:
+        if guest is None:
             made = replace(made, error="the VM is not powered on", remedy="power it on")
-        elif isinstance(known, VsphereAiError):
-            error = known.message.partition(": ")[2] or known.message
-            made = replace(made, error=error, remedy=known.remedy, hangs=isinstance(known, GuestTimedOut))
+        elif isinstance(guest, VsphereAiError):
+            error = guest.message.partition(": ")[2] or guest.message
+            made = replace(made, error=error, remedy=guest.remedy, hangs=isinstance(guest, GuestTimedOut))
         else:
-            answered, taken = known
-            guest, named = read_guest(answered), with_interfaces(node, answered.get(DEVICES.name))
-            after = readings_of(guest.counters, taken)
-            whole = with_vgpu_sites(placed(refined(named, guest), found.estate), state.vgpus)
-            cards = rdma_addresses(answered.get(DEVICES.name))
-            made = replace(made, node=whole, guest=guest, after=after, at=taken, cards=cards)
+            after = readings_of(guest.facts.counters, guest.at)
+            whole = with_vgpu_sites(placed(guest.node(node), found.estate), state.vgpus)
+            made = replace(made, node=whole, guest=guest.facts, after=after, at=guest.at, cards=guest.cards)
         observed.append(made)
     return observed
 
@@ -132,6 +100,8 @@ def with_counters(
 
     `again`: guests are asked a second time in any case, also for the use of their GPUs.
     """
+    from vsphere_ai.connect.secure_shell.guest_survey import survey
+
     now = datetime.now(UTC)
     kept = [replace(o, before=history.readings(o.node.vm, o.guest.uptime, now)) for o in read.observed]
     lacking = [o.node for o in kept if not o.error and (again or (not o.before and o.after))]
@@ -140,16 +110,12 @@ def with_counters(
     emit(Status(f"health: guests are asked again after {interval:g} s"))
     time.sleep(max(interval, SHORTEST.total_seconds()))
 
-    def asked(shell: GuestSsh) -> tuple[GuestFacts, tuple[Reading, ...]]:
-        facts = read_guest(ask_guest(shell, AGAIN))
-        return facts, readings_of(facts.counters, datetime.now(UTC))
-
-    found, done, use = ask_all(lacking, read.settings, asked), [], dict(read.use)
+    found, done, use = survey(lacking, read.settings, COUNTERS), [], dict(read.use)
     for each in kept:
         later = found.get(each.node.vm)
-        if isinstance(later, tuple):
-            facts, readings = later
-            if facts.processes and each.node.vm in use:
+        if isinstance(later, SurveyedGuest):
+            readings = readings_of(later.facts.counters, later.at)
+            if later.facts.processes and each.node.vm in use:
                 use[each.node.vm] = True
             each = replace(each, before=each.before or each.after, after=readings) if readings else each
         done.append(each)

@@ -10,9 +10,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.training.launch.mesh import Mesh
 from vsphere_ai.app.training.node_program import ARGV, program
-from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh, on_each, open_guests
+from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import StepFailed, Unreachable, UsageError, VsphereAiError
-from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import RUNS, Launch, LaunchProcess, NodeFile, NodeLaunch
 from vsphere_ai.training.run import NodeRun
@@ -26,33 +26,16 @@ MOST_RAS, RAS_WITHIN = 8 << 20, 20.0
 """Bytes of an answer of NCCL, about 700 of which it writes for a rank; and seconds until its end."""
 
 
-def start(
-    made: Launch, shells: Mapping[str, GuestSsh], mesh: Mesh | None = None, resumed: Launch | None = None
-) -> None:
+def start(made: Launch, guests: GuestConnections, mesh: Mesh | None = None, resumed: Launch | None = None) -> None:
     """Start a launch on its nodes, detached; where one cannot start, all are stopped and its error is raised."""
     specs = _specs(made, resumed, mesh)
-    head, *others = (shells[each.node.vm] for each in made.nodes)
-    found = on_each([head], lambda shell: _started(shell, specs[shell.vm]))
+    head, *others = specs
+    found = guests.each(lambda shell: _started(shell, specs[shell.vm]), [head])
     if not _faults(found):
-        found |= on_each(others, lambda shell: _started(shell, specs[shell.vm]))
+        found |= guests.each(lambda shell: _started(shell, specs[shell.vm]), others)
     if faults := _faults(found):
-        on_each(shells.values(), lambda shell: stop(shell, made.run, made.job))
+        guests.each(lambda shell: stop(shell, made.run, made.job), specs)
         raise next(iter(faults.values()))
-
-
-def opened(nodes: Sequence[Node], settings: GuestSettings) -> dict[str, GuestSsh]:
-    """Log in to the guests of nodes; the error of the first that cannot be reached."""
-    shells, failed = open_guests(nodes, settings)
-    if failed:
-        close(shells)
-        raise next(iter(failed.values()))
-    return shells
-
-
-def close(shells: Mapping[str, GuestSsh]) -> None:
-    """Close connections."""
-    for shell in shells.values():
-        shell.close()
 
 
 def _faults(found: Mapping[str, object]) -> dict[str, VsphereAiError]:

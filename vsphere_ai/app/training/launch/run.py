@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.training.launch.control import close, logs, opened, start, status, stop
+from vsphere_ai.app.training.launch.control import logs, start, status, stop
 from vsphere_ai.app.training.launch.job import LaunchRequest, fewest_of, job_nodes, load_job, new_run
 from vsphere_ai.app.training.launch.mesh import make_mesh
 from vsphere_ai.app.training.launch.watch import GAP, RunRequest, progress_of, reached
 from vsphere_ai.app.training.nodes.checked import checked, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.training.job import TrainingJob
@@ -42,13 +43,10 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> LaunchResult:
     made = launch(job, request.mode, nodes, run)
     again = job.resumed()
     resumed = launch(again, request.mode, nodes, run) if again is not None else None
-    shells = opened(nodes, settings)
-    try:
+    with GuestConnections.to_all(nodes, settings) as guests:
         emit(Status(f"starting {run}"))
-        start(made, shells, make_mesh(run, nodes, settings) if made.needs_mesh else None, resumed)
-        return LaunchResult(run, nodes, on_each(shells.values(), lambda shell: status(shell, run)))
-    finally:
-        close(shells)
+        start(made, guests, make_mesh(run, nodes, settings) if made.needs_mesh else None, resumed)
+        return LaunchResult(run, nodes, guests.each(lambda shell: status(shell, run)))
 
 
 def _wanted(made: Launch) -> PreflightRequirements:

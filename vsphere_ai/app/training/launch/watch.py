@@ -11,10 +11,11 @@ from typing import TypeVar
 
 from vsphere_ai.app.estate.session import EstateRequest
 from vsphere_ai.app.events import Emit, Status, ignore
-from vsphere_ai.app.training.launch.control import close, newest, ras, status
+from vsphere_ai.app.training.launch.control import newest, ras, status
 from vsphere_ai.app.training.launch.job import job_nodes, load_job
 from vsphere_ai.app.training.nodes.listed import guest_settings
-from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, on_each, open_guests
+from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import UsageError, VsphereAiError
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
@@ -47,8 +48,7 @@ class Reached:
 
     job: TrainingJob
     nodes: tuple[Node, ...]
-    shells: Mapping[str, GuestSsh]
-    failed: Mapping[str, VsphereAiError]
+    guests: GuestConnections
 
     def of_run(self, request: RunRequest) -> tuple[str, Reached]:
         """Return the run that is meant, and the nodes that it was started on: an elastic job may start without some."""
@@ -69,15 +69,14 @@ class Reached:
         """Return the run that is meant; the error of a guest where none can be asked for the newest."""
         if request.run:
             return request.run
-        shell = next((self.shells[node.vm] for node in self.nodes if node.vm in self.shells), None)
+        shell = next(iter(self.guests.shells.values()), None)
         if shell is None:
-            raise next(iter(self.failed.values()))
+            raise next(iter(self.guests.failed.values()))
         return newest(shell, self.job)
 
     def on_each(self, work: Callable[[GuestSsh], T]) -> dict[str, T | VsphereAiError]:
         """Do something on every node that can be reached; return what it brought, or went wrong, by VM."""
-        found = on_each(self.shells.values(), work)
-        return {node.vm: found[node.vm] if node.vm in found else self.failed[node.vm] for node in self.nodes}
+        return self.guests.each(work, [node.vm for node in self.nodes])
 
 
 @contextmanager
@@ -87,11 +86,8 @@ def reached(request: RunRequest, emit: Emit = ignore) -> Iterator[Reached]:
     if request.run and not request.run.startswith(f"{job.training_job}-"):
         raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
     nodes, _ = job_nodes(job, request.job, request.estate, emit, fewest=None)
-    shells, failed = open_guests(nodes, guest_settings(find_inventory(request.estate.inventory)))
-    try:
-        yield Reached(job, nodes, shells, failed)
-    finally:
-        close(shells)
+    with GuestConnections.to(nodes, guest_settings(find_inventory(request.estate.inventory))) as guests:
+        yield Reached(job, nodes, guests)
 
 
 def progress_of(found: Reached, result: LaunchResult, emit: Emit, gap: float) -> JobProgress:
@@ -102,15 +98,15 @@ def progress_of(found: Reached, result: LaunchResult, emit: Emit, gap: float) ->
     address = str(dict(found.job.env).get("NCCL_RAS_ADDR", f"localhost:{PORT}"))
     emit(Status("asking NCCL about its ranks"))
     silence, answers = "", []
-    for node in [n for n in found.nodes if n.vm in found.shells and runs.get(n.vm, NodeRun()).pids][:MOST_ASKED]:
-        answer = _answer(found.shells[node.vm], address, found.nodes, runs)
+    for node in [n for n in found.nodes if n.vm in found.guests.shells and runs.get(n.vm, NodeRun()).pids][:MOST_ASKED]:
+        answer = _answer(found.guests.shells[node.vm], address, found.nodes, runs)
         if not isinstance(answer, RasAnswer):
             silence = silence or answer
             continue
         answers = [answer]
         if needs_second(found.nodes, clocks, steps, answer):
             time.sleep(gap)
-            again = _answer(found.shells[node.vm], address, found.nodes, runs)
+            again = _answer(found.guests.shells[node.vm], address, found.nodes, runs)
             answers += [again] if isinstance(again, RasAnswer) else []
         break
     emit(Status(""))

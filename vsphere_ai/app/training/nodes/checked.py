@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.training.nodes.facts import NodeState
-from vsphere_ai.app.training.nodes.preflight import RDMA, ask_guest, preflight
+from vsphere_ai.app.training.nodes.preflight import preflight
 from vsphere_ai.errors import Refused, VsphereAiError
-from vsphere_ai.health import answers
-from vsphere_ai.health.answers import read_guest, refined
+from vsphere_ai.health.answers import GuestFacts, refined
 from vsphere_ai.health.finding import sentence
+from vsphere_ai.health.guest_probes import RAILS
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.nodes import Node
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 
 Nodes = tuple[tuple[Node, ...], Mapping[str, NodeState]]
 """Nodes in the order of their ranks, and their states as vCenter shows them; empty: not looked at."""
@@ -42,18 +42,16 @@ def with_rails(nodes: Sequence[Node], settings: GuestSettings) -> tuple[tuple[No
 
     What `checked` learns of rails, without a pre-flight.
     """
-    from vsphere_ai.connect.secure_shell.guest_ssh import on_guests
+    from vsphere_ai.connect.secure_shell.guest_survey import survey
 
-    by_vm = {node.vm: node for node in nodes}
+    answers = survey([n for n in nodes if _askable(n).rails], settings, RAILS)
+    errors = {vm: each for vm, each in answers.items() if isinstance(each, VsphereAiError)}
 
-    def ask(shell: GuestSsh) -> Node:
-        own = by_vm[shell.vm]
-        return _with_rest(refined(_askable(own), read_guest(ask_guest(shell, (answers.ADDRESSES, *RDMA)))), own)
+    def known(node: Node) -> Node:
+        facts = answers.get(node.vm)
+        return _with_rest(refined(_askable(node), facts), node) if isinstance(facts, GuestFacts) else node
 
-    found = on_guests([n for n in nodes if _askable(n).rails], settings, ask)
-    errors = {vm: each for vm, each in found.items() if isinstance(each, VsphereAiError)}
-    known = {vm: each for vm, each in found.items() if isinstance(each, Node)}
-    return tuple(known.get(n.vm, n) for n in nodes), errors
+    return tuple(map(known, nodes)), errors
 
 
 def _askable(node: Node) -> Node:

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
-from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.events import Emit, Status, guests_done, ignore
 from vsphere_ai.app.training.nodes.facts import NodeState
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.health import answers
-from vsphere_ai.health.answers import CommandAnswer, GuestCommand, link_of, read_guest, refined
+from vsphere_ai.health.answers import GuestFacts, link_of, read_guest, refined
 from vsphere_ai.health.finding import VmFinding
+from vsphere_ai.health.guest_probes import before_a_start
 from vsphere_ai.health.preflight import IP_AND_ICMP, PreflightNode, PreflightRequirements, RailPath, preflight_findings
-from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.guest_probes import Answers, CommandAnswer, GuestCommand, GuestProbe
+from vsphere_ai.model.nodes import Node, Rail
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings, GuestSsh
+    from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
+    from vsphere_ai.connect.secure_shell.guest_survey import GuestSurvey
 
 T = TypeVar("T")
-BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
-GPU_QUESTIONS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)
-RDMA = (answers.LINKS, answers.SYSFS)
-CLOCK = ("date", "+%s.%N")
-NOTHING = ("true",)
-"""Command that any guest ends at once."""
-LOGIN = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "UpdateHostKeys=no", "-o", "LogLevel=ERROR")
-"""How one guest logs in to another, as a launcher does; no question is asked, and no file changed."""
 _WAIT = 5.0
 """Seconds in which a port or a ping has to answer."""
+CLOCK = GuestCommand("clock", ("date", "+%s.%N"), _WAIT)
+LOGIN = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "UpdateHostKeys=no", "-o", "LogLevel=ERROR")
+"""How one guest logs in to another, as a launcher does; no question is asked, and no file changed."""
 _LISTEN = 60.0
 """Seconds for which ports listen at most."""
 _IP_V6_MORE = 20
+SMALL = 576
+"""Bytes of a packet that every path of IPv4 carries (RFC 791)."""
 
 
 @dataclass(frozen=True)
@@ -74,38 +72,20 @@ def preflight(
     `states` are those that vCenter showed (`list_nodes`); without them, power and leases are not looked at. An error
     of a guest is a finding about it.
     """
-    from vsphere_ai.connect.secure_shell.guest_ssh import on_each, open_guests
+    from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections, GuestSurvey
 
     wanted = wanted or PreflightRequirements()
     known = states or {}
     emit(Status(f"pre-flight: {len(nodes)} guests"))
     seen = {node.vm: _from_vcenter(known.get(node.vm)) for node in nodes}
-    asked = [node for node in nodes if seen[node.vm].power == "poweredOn" and not seen[node.vm].error]
-    shells, failed = open_guests(asked, settings)
-    try:
-        for vm, error in failed.items():
-            seen[vm] = _of_error(seen[vm], error)
-        by_vm = {node.vm: node for node in nodes}
-
-        def ask(shell: GuestSsh) -> PreflightNode:
-            return _asked(shell, by_vm[shell.vm], wanted, seen[shell.vm])
-
-        for vm, found in on_each(shells.values(), ask).items():
-            seen[vm] = _of_error(seen[vm], found) if isinstance(found, VsphereAiError) else found
+    asked = [node for node in nodes if seen[node.vm].power == "poweredOn"]
+    with GuestConnections.to(asked, settings) as guests:
+        work = _Preflight(nodes, wanted, seen, GuestSurvey(guests))
+        work.look(guests_done("pre-flight", emit))
         whole = tuple(refined(node, seen[node.vm].facts) for node in nodes)
-        alive = [node for node in whole if node.vm in shells and not seen[node.vm].error]
-        paths = _paths(alive, seen, shells)
-        alive = [node for node in alive if not seen[node.vm].error]
-        if wanted.listens:
-            _try_ports(nodes, {node.vm: shells[node.vm] for node in alive}, wanted.listens, seen)
-        alive = [node for node in alive if not seen[node.vm].error]
-        if wanted.logins and alive[1:] and alive[0].vm == nodes[0].vm:
-            port = settings.port if wanted.logins == "mesh" else 0
-            for vm, failure in on_each([shells[alive[0].vm]], lambda s: _try_logins(alive, s, port, seen)).items():
-                seen[vm] = _of_error(seen[vm], failure) if failure else seen[vm]
-    finally:
-        for shell in shells.values():
-            shell.close()
+        paths = work.paths(whole)
+        work.ports()
+        work.logins(settings.port)
     # what a playbook says of an MTU counts, not what the guest made of it
     said = {(node.vm, rail.interface): rail.mtu for node in nodes for rail in node.rails}
     judged = [
@@ -115,64 +95,8 @@ def preflight(
     return Preflight(preflight_findings(judged, seen, wanted, paths), whole, seen)
 
 
-def ask_guest(shell: GuestSsh, asked: Sequence[GuestCommand]) -> dict[str, CommandAnswer]:
-    """Return what a guest answers; a command that fails on the way has its reason as answer.
-
-    Where the GPUs cannot be listed, other calls of the driver are left out. `VsphereAiError` where the guest itself
-    cannot be reached any more, `GuestTimedOut` where it runs no command any more.
-    """
-    found: dict[str, CommandAnswer] = {}
-    for each in asked:
-        if each.argv[0] != answers.SMI.argv[0] or not found.get(answers.SMI.name, CommandAnswer()).failure:
-            found[each.name] = _answer(shell, each.argv, each.timeout)
-    return found
-
-
-def _answer(shell: GuestSsh, argv: Sequence[str], timeout: float, stdin: bytes = b"") -> CommandAnswer:
-    """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
-    from vsphere_ai.connect.secure_shell.guest_ssh import GuestTimedOut
-
-    try:
-        done = shell.run(argv, stdin=stdin, timeout=timeout)
-    except GuestTimedOut as error:
-        try:
-            shell.run(NOTHING, timeout=_WAIT)
-        except GuestTimedOut:
-            message = f"{shell.vm}: the guest runs no command: neither `{argv[0]}` nor `{NOTHING[0]}` ended in time"
-            raise GuestTimedOut(message, "look at the console of the VM, then restart the guest") from error
-        return CommandAnswer(failure=error.message.partition(": ")[2])
-    if done.truncated:
-        return CommandAnswer(failure="it wrote more than is read, and was ended")
-    return CommandAnswer(done.code, done.out + (done.err if done.code else ""))
-
-
 def _from_vcenter(state: NodeState | None) -> PreflightNode:
     return PreflightNode(power=state.power, leased=state.leased) if state else PreflightNode()
-
-
-def _of_error(seen: PreflightNode, error: VsphereAiError) -> PreflightNode:
-    return replace(seen, error=error.message.partition(": ")[2] or error.message, remedy=error.remedy)
-
-
-def _asked(shell: GuestSsh, node: Node, wanted: PreflightRequirements, seen: PreflightNode) -> PreflightNode:
-    versions = replace(answers.VERSIONS, argv=(wanted.python, *answers.VERSIONS.argv[1:]))
-    basic = [versions if each.name == versions.name else each for each in BASIC]
-    asked = [each for each in basic if wanted.gpus or each.name not in GPU_QUESTIONS]
-    facts = read_guest(ask_guest(shell, [*asked, *(RDMA if node.rails else ())]))
-    before = time.time()
-    clock = _answer(shell, CLOCK, _WAIT)
-    after = time.time()
-    offset = _number(clock.out) if not clock.failure and clock.code == 0 else None
-    there = _looked(shell, wanted)
-    return replace(
-        seen,
-        facts=facts,
-        offset=offset - (before + after) / 2 if offset is not None else None,
-        uncertain=(after - before) / 2,
-        missing=tuple(there.folders),
-        lacks=tuple(there.programs),
-        scripts=there.scripts,
-    )
 
 
 class _There(BaseModel):
@@ -185,90 +109,201 @@ class _Faults(BaseModel):
     faults: dict[int, str] = {}
 
 
-def _looked(shell: GuestSsh, wanted: PreflightRequirements) -> _There:
-    """Return what of the job's files and programs a guest has; what it does not answer is not known."""
-    programs = wanted.programs.get(shell.vm, ())
-    if not (wanted.scripts or wanted.shared or programs):
-        return _There()
-    spec: dict[str, JsonValue] = {
-        "scripts": list(wanted.scripts),
-        "folders": list(wanted.shared),
-        "programs": list(programs),
-    }
-    found = _probe(shell, "look", spec, TypeAdapter(_There))
-    return found if isinstance(found, _There) else _There(programs=["python3"] if programs else [])
+@dataclass(frozen=True)
+class _Preflight:
+    """Rounds of questions; what is seen of a node is noted, and a guest with an error is asked no more."""
+
+    nodes: Sequence[Node]
+    wanted: PreflightRequirements
+    seen: dict[str, PreflightNode]
+    survey: GuestSurvey
+
+    def _alive(self) -> list[Node]:
+        return [n for n in self.nodes if n.vm in self.survey.guests.shells and not self.seen[n.vm].error]
+
+    def _answers(self, answers: Mapping[str, T | VsphereAiError]) -> dict[str, T]:
+        """Return what guests answered; the error of one that did not is noted."""
+        good: dict[str, T] = {}
+        for vm, answer in answers.items():
+            if isinstance(answer, VsphereAiError):
+                error = answer.message.partition(": ")[2] or answer.message
+                self.seen[vm] = replace(self.seen[vm], error=error, remedy=answer.remedy)
+            else:
+                good[vm] = answer
+        return good
+
+    def _ask(self, probes: Mapping[str, GuestProbe[T]]) -> dict[str, T]:
+        answers: dict[str, T | VsphereAiError] = self.survey.ask(probes)
+        return self._answers(answers)
+
+    def look(self, done: Callable[[int, int], None]) -> None:
+        """Ask every guest for itself: its facts, its clock, and what of the job is there."""
+        guests, survey = self.survey.guests, replace(self.survey, done=done)
+        probes = {n.vm: self._probe(n) for n in self.nodes if n.vm in {*guests.shells, *guests.failed}}
+        found: dict[str, PreflightNode | VsphereAiError] = survey.ask(probes)
+        self.seen.update(self._answers(found))
+
+    def _probe(self, node: Node) -> GuestProbe[PreflightNode]:
+        wanted, seen = self.wanted, self.seen[node.vm]
+        programs = list(wanted.programs.get(node.vm, ()))
+        spec: dict[str, JsonValue] = {
+            "scripts": list(wanted.scripts),
+            "folders": list(wanted.shared),
+            "programs": [*programs],
+        }
+        asked = before_a_start(gpus=wanted.gpus, rails=bool(node.rails), python=wanted.python)
+        files = (_program("look", spec),) if any(spec.values()) else ()
+
+        def read(answers: Answers) -> PreflightNode:
+            clock = answers[CLOCK.name]
+            there = _read(answers["look"], TypeAdapter(_There)) if files else _There()
+            if not isinstance(there, _There):
+                there = _There(programs=["python3"] if programs else [])
+            time = _number(clock.out) if clock.is_good else None
+            return replace(
+                seen,
+                facts=read_guest(answers),
+                offset=time - (clock.asked + clock.ended) / 2 if time is not None else None,
+                uncertain=(clock.ended - clock.asked) / 2,
+                missing=tuple(there.folders),
+                lacks=tuple(there.programs),
+                scripts=there.scripts,
+            )
+
+        return GuestProbe((*asked, CLOCK, *files), read)
+
+    def paths(self, whole: Sequence[Node]) -> list[RailPath]:
+        """Return whether packets pass from each node to the next one of the ring, on every rail that both have.
+
+        Where a packet of the whole MTU does not, a small one is tried.
+        """
+        by_vm = {node.vm: node for node in whole}
+        ring = [by_vm[node.vm] for node in self._alive()]
+        if len(ring) < 2:
+            return []
+        peers = {node.vm: ring[(at + 1) % len(ring)] for at, node in enumerate(ring)}
+        rails = {node.vm: _tried(node, peers[node.vm], self.seen[node.vm].facts) for node in ring}
+        large = self._ask({n.vm: _pings([(r, a, r.mtu or 0) for r, a in rails[n.vm]]) for n in ring if rails[n.vm]})
+        lost = {vm: [pair for pair, way in zip(rails[vm], own, strict=True) if not way] for vm, own in large.items()}
+        small = self._ask({vm: _pings([(r, a, SMALL) for r, a in own]) for vm, own in lost.items() if own})
+        again = {(vm, r): way for vm, own in small.items() for (r, _), way in zip(lost[vm], own, strict=True)}
+        return [
+            RailPath(vm, peers[vm].vm, rail, way, again.get((vm, rail)))
+            for vm, own in large.items()
+            if not self.seen[vm].error
+            for (rail, _), way in zip(rails[vm], own, strict=True)
+        ]
+
+    def ports(self) -> None:
+        """Let the ports of the job listen, connect to them from every node, and end them; notes what was seen of each.
+
+        A port that nothing listens on is refused like one that a firewall rejects: so something has to listen.
+        """
+        ports: dict[str, list[int]] = {}
+        for number, port in self.wanted.listens:
+            ports.setdefault(self.nodes[number].vm, []).append(port)
+        address = {node.vm: node.address for node in self.nodes}
+        heads = [node for node in self._alive() if node.vm in ports]
+        listening = self._ask({n.vm: _listening(n.address, ports[n.vm]) for n in heads})
+        for vm, taken in listening.items():
+            self.seen[vm] = replace(self.seen[vm], taken=taken)
+        to = [(address[vm], port) for vm in listening for port in ports[vm] if port not in self.seen[vm].taken]
+        if not to:
+            return
+        for vm, reached in self._ask({n.vm: _connecting(to) for n in self._alive()}).items():
+            self.seen[vm] = replace(self.seen[vm], reaches=reached)
+        own = {n.vm: [each for each in to if each[0] == n.address][:1] for n in self._alive() if n.vm in listening}
+        ends = {vm: _connecting(each, end=True) for vm, each in own.items() if each}
+        self.survey.ask(ends)  # what is not ended ends by itself
+
+    def logins(self, port: int) -> None:
+        """Log in from rank 0's node to the others; for a key that comes with the run, only connect to the port."""
+        alive = self._alive()
+        if not self.wanted.logins or not alive[1:] or alive[0].vm != self.nodes[0].vm:
+            return
+        others, head = [node.address for node in alive[1:]], alive[0].vm
+        if self.wanted.logins == "mesh":
+            answers = self._ask({head: _connecting([(address, port) for address in others])})
+            found = {
+                vm: {address: f"port {port}: {why}" if why else "" for (address, _), why in own.items()}
+                for vm, own in answers.items()
+            }
+        else:
+            found = self._ask({head: _logging_in(others)})
+        for vm, logins in found.items():
+            self.seen[vm] = replace(self.seen[vm], logins=logins)
 
 
-def _probe(shell: GuestSsh, function: str, spec: Mapping[str, JsonValue], form: TypeAdapter[T]) -> T | str:
-    """Run a program on a guest and return its answer, or why there is none."""
+def _program(function: str, spec: Mapping[str, JsonValue]) -> GuestCommand:
     from vsphere_ai.app.training.node_program import ARGV, program
 
-    answer = _answer(shell, ARGV, 30.0, program("probing", function, spec))
+    return GuestCommand(function, ARGV, 30.0, program("probing", function, spec))
+
+
+def _read(answer: CommandAnswer, form: TypeAdapter[T]) -> T | str:
+    """Return what a program on a guest answered, or why there is no answer."""
+    if not answer.is_good:
+        return answer.failure or "failed"
     try:
-        return form.validate_json(answer.out) if not answer.failure and answer.code == 0 else answer.failure or "failed"
+        return form.validate_json(answer.out)
     except ValidationError:
         return "its answer cannot be read"
 
 
-def _try_ports(
-    nodes: Sequence[Node],
-    shells: Mapping[str, GuestSsh],
-    listens: Sequence[tuple[int, int]],
-    seen: dict[str, PreflightNode],
-) -> None:
-    """Let the ports of the job listen, connect to them from every node, and end them; notes what was seen of each.
+def _listening(address: str, ports: Sequence[int]) -> GuestProbe[dict[int, str]]:
+    """Ask for ports to listen; the answer is why one cannot be had."""
+    spec: dict[str, JsonValue] = {"address": address, "ports": [*ports], "seconds": _LISTEN}
 
-    A port that nothing listens on is refused like one that a firewall rejects: so something has to listen.
-    """
-    from vsphere_ai.connect.secure_shell.guest_ssh import on_each
+    def read(answers: Answers) -> dict[int, str]:
+        found = _read(answers["listen"], TypeAdapter(_Faults))
+        return found.faults if isinstance(found, _Faults) else dict.fromkeys(ports, found)
 
-    ports: dict[str, list[int]] = {}
-    for number, port in listens:
-        ports.setdefault(nodes[number].vm, []).append(port)
-    address = {node.vm: node.address for node in nodes}
-
-    def listen(shell: GuestSsh) -> _Faults:
-        wanted: list[JsonValue] = [*ports[shell.vm]]
-        spec: dict[str, JsonValue] = {"address": address[shell.vm], "ports": wanted, "seconds": _LISTEN}
-        found = _probe(shell, "listen", spec, TypeAdapter(_Faults))
-        return found if isinstance(found, _Faults) else _Faults(faults=dict.fromkeys(ports[shell.vm], found))
-
-    there = [shells[vm] for vm in ports if vm in shells]
-    for vm, found in on_each(there, listen).items():
-        own = seen[vm]
-        seen[vm] = replace(own, taken=found.faults) if isinstance(found, _Faults) else _of_error(own, found)
-    there = [shell for shell in there if not seen[shell.vm].error]
-    to = [(address[s.vm], port) for s in there for port in ports[s.vm] if port not in seen[s.vm].taken]
-
-    def connect(shell: GuestSsh) -> dict[tuple[str, int], str]:
-        return _connected(shell, to)
-
-    for vm, reached in on_each([s for s in shells.values() if not seen[s.vm].error], connect).items():
-        own = seen[vm]
-        seen[vm] = _of_error(own, reached) if isinstance(reached, VsphereAiError) else replace(own, reaches=reached)
-    there = [shell for shell in there if not seen[shell.vm].error]
-    on_each(there, lambda shell: _connected(shell, [each for each in to if each[0] == address[shell.vm]], end=True))
+    return GuestProbe((_program("listen", spec),), read)
 
 
-def _connected(shell: GuestSsh, to: Sequence[tuple[str, int]], *, end: bool = False) -> dict[tuple[str, int], str]:
-    spec: dict[str, JsonValue] = {"to": [list(each) for each in (to[:1] if end else to)], "timeout": _WAIT, "end": end}
-    found = _probe(shell, "connect", spec, TypeAdapter(dict[str, str])) if to else {}
-    if isinstance(found, str):
-        return {(address, port): found for address, port in to}
-    return {(address, port): found.get(json.dumps([address, port]), "no answer") for address, port in to}
+def _connecting(to: Sequence[tuple[str, int]], *, end: bool = False) -> GuestProbe[dict[tuple[str, int], str]]:
+    """Ask for connections; the answer is empty for one that is made, else why not. `end` ends what listens there."""
+    spec: dict[str, JsonValue] = {"to": [list(each) for each in to], "timeout": _WAIT, "end": end}
+
+    def read(answers: Answers) -> dict[tuple[str, int], str]:
+        found = _read(answers["connect"], TypeAdapter(dict[str, str]))
+        if isinstance(found, str):
+            return dict.fromkeys(to, found)
+        return {(address, port): found.get(json.dumps([address, port]), "no answer") for address, port in to}
+
+    return GuestProbe((_program("connect", spec),), read)
 
 
-def _try_logins(nodes: Sequence[Node], head: GuestSsh, port: int, seen: dict[str, PreflightNode]) -> None:
-    """Log in from rank 0's node to the others; with a port, for a key that comes with the run, only connect to it."""
-    others = [node.address for node in nodes[1:]]
-    if port:
-        reached = _connected(head, [(address, port) for address in others])
-        found = {address: f"port {port}: {why}" if why else "" for (address, _), why in reached.items()}
-    else:
-        spec: dict[str, JsonValue] = {"to": [*others], "command": list(LOGIN), "timeout": _WAIT + 1}
-        answer = _probe(head, "logins", spec, TypeAdapter(dict[str, str]))
-        found = dict.fromkeys(others, answer) if isinstance(answer, str) else answer
-    seen[head.vm] = replace(seen[head.vm], logins=found)
+def _logging_in(to: Sequence[str]) -> GuestProbe[dict[str, str]]:
+    """Ask for logins as a launcher makes them; the answer is empty for one that works, else why not."""
+    spec: dict[str, JsonValue] = {"to": [*to], "command": list(LOGIN), "timeout": _WAIT + 1}
+
+    def read(answers: Answers) -> dict[str, str]:
+        found = _read(answers["logins"], TypeAdapter(dict[str, str]))
+        return dict.fromkeys(to, found) if isinstance(found, str) else found
+
+    return GuestProbe((_program("logins", spec),), read)
+
+
+def _tried(node: Node, peer: Node, facts: GuestFacts) -> list[tuple[Rail, str]]:
+    """Return the rails of a node that are tried, each with the address of the peer on it."""
+    found = []
+    for rail in node.rails:
+        other = next((r for r in peer.rails if r.number == rail.number and r.address), None)
+        link = link_of(rail, facts)
+        if other is not None and rail.address and rail.mtu and (link is None or link.is_active):
+            found.append((rail, other.address))
+    return found
+
+
+def _pings(ways: Sequence[tuple[Rail, str, int]]) -> GuestProbe[list[bool]]:
+    """Ask for one packet on each rail to an address, of so many bytes with its headers; the answer: which passed."""
+    commands: list[GuestCommand] = []
+    for rail, address, mtu in ways:
+        size = mtu - IP_AND_ICMP - (_IP_V6_MORE if ip_address(address).version == 6 else 0)
+        argv = ("ping", "-M", "do", "-c", "1", "-W", "2", "-I", rail.interface, "-s", str(size), address)
+        commands.append(GuestCommand(f"{len(commands)}", argv, _WAIT))
+    return GuestProbe(tuple(commands), lambda answers: [answers[each.name].is_good for each in commands])
 
 
 def _number(text: str) -> float | None:
@@ -276,38 +311,3 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _paths(nodes: Sequence[Node], seen: dict[str, PreflightNode], shells: Mapping[str, GuestSsh]) -> list[RailPath]:
-    """Return whether packets pass from each node to the next one of the ring, on every rail that both have.
-
-    What goes wrong with a guest is noted.
-    """
-    from vsphere_ai.connect.secure_shell.guest_ssh import on_each
-
-    after = {node.vm: nodes[(at + 1) % len(nodes)] for at, node in enumerate(nodes)} if len(nodes) > 1 else {}
-    by_vm = {node.vm: node for node in nodes}
-
-    def ping(shell: GuestSsh) -> list[RailPath]:
-        node, peer = by_vm[shell.vm], after[shell.vm]
-        found = []
-        for rail in node.rails:
-            other = next((r for r in peer.rails if r.number == rail.number and r.address), None)
-            link = link_of(rail, seen[node.vm].facts)
-            if other is None or not rail.address or not rail.mtu or (link is not None and not link.is_active):
-                continue
-            large = _passes(shell, rail.interface, other.address, rail.mtu)
-            small = None if large else _passes(shell, rail.interface, other.address, 576)
-            found.append(RailPath(node.vm, peer.vm, rail, large, small))
-        return found
-
-    results = on_each((shells[vm] for vm in after), ping)
-    seen.update({vm: _of_error(seen[vm], each) for vm, each in results.items() if isinstance(each, VsphereAiError)})
-    return [path for each in results.values() if not isinstance(each, VsphereAiError) for path in each]
-
-
-def _passes(shell: GuestSsh, interface: str, address: str, mtu: int) -> bool:
-    size = mtu - IP_AND_ICMP - (_IP_V6_MORE if ip_address(address).version == 6 else 0)
-    argv = ("ping", "-M", "do", "-c", "1", "-W", "2", "-I", interface, "-s", str(size), address)
-    answer = _answer(shell, argv, _WAIT)
-    return not answer.failure and answer.code == 0
