@@ -133,7 +133,7 @@ def test_those_that_could_not_be_logged_in_to_have_their_error():
     assert found == {"a": 0, "b": out}
 
 
-def test_the_deadline_of_all_shortens_the_commands_and_names_those_whose_turn_did_not_come():
+def test_the_deadline_of_all_shortens_the_commands_and_names_those_it_did_not_reach():
     def slow(argv):
         time.sleep(0.05)
         return Done(0, "", "")
@@ -141,7 +141,7 @@ def test_the_deadline_of_all_shortens_the_commands_and_names_those_whose_turn_di
     shells = [Shell(f"vm-{number:03d}", slow) for number in range(3 * AT_ONCE)]
     found = GuestSurvey(guests(*shells), within=0.1).ask(GuestProbe((UP,) * 40, answered))
     assert set(found) == {shell.vm for shell in shells}
-    assert all(isinstance(each, GuestTimedOut) and "turn did not come" in each.message for each in found.values())
+    assert all(isinstance(each, GuestTimedOut) and "before it was asked" in each.message for each in found.values())
     assert all(limit <= 0.1 for shell in shells for *_, limit in shell.asked)
 
 

@@ -71,8 +71,8 @@ def farm(cli, make_lab, monkeypatch):
 
 
 def test_each_planted_fault_is_one_message_and_a_healthy_farm_has_none(farm, monkeypatch):
-    from vsphere_ai.app.training.nodes import preflight as module
     from vsphere_ai.health import answers
+    from vsphere_ai.health import guest_probes as module
 
     monkeypatch.setattr(module, "BASIC", tuple(fast(each) for each in module.BASIC))
     healthy = farm()

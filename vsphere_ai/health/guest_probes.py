@@ -1,9 +1,9 @@
-"""What guests are asked for health, for the rails of a launch, for their topology and for a certificate, as probes."""
+"""Probes of guests: for health, for the rails of a launch, for topologies, and for a certificate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from vsphere_ai.health import answers
@@ -68,12 +68,13 @@ COUNTERS = GuestProbe((answers.SYSFS, answers.REPLAYS, answers.PROCESSES, answer
 """Counters and the use of GPUs, a second time."""
 CERTIFIED = GuestProbe((answers.SMI, answers.CUDA, answers.VERSIONS, RELEASE), _certified)
 """Facts that a certificate rests on: drivers, CUDA, NCCL, kernel, and the GPUs as the guest sees them."""
-_BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
-_OF_GPUS = (answers.SMI, answers.PROCESSES, answers.CUDA)
+BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
+"""What a pre-flight asks every guest; the first three where GPUs are needed."""
+_OF_GPUS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)
 
 
 def before_a_start(*, gpus: bool, rails: bool, python: str) -> tuple[GuestCommand, ...]:
     """Return the commands whose answers are the facts that a pre-flight judges; `python` is the job's."""
-    versions = GuestCommand(answers.VERSIONS.name, (python, *answers.VERSIONS.argv[1:]))
-    basic = tuple(versions if each == answers.VERSIONS else each for each in _BASIC if gpus or each not in _OF_GPUS)
-    return (*basic, *(_RDMA if rails else ()))
+    asked = [each for each in BASIC if gpus or each.name not in _OF_GPUS]
+    versions = replace(answers.VERSIONS, argv=(python, *answers.VERSIONS.argv[1:]))
+    return (*(versions if each.name == versions.name else each for each in asked), *(_RDMA if rails else ()))

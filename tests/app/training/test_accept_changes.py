@@ -16,6 +16,7 @@ from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest
 from vsphere_ai.app.training.benchmarks import nccl, rdma
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests
 from vsphere_ai.benchmarks.history import BenchmarkResult, trends
+from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 
 SPEED = 200.0
 
@@ -36,7 +37,7 @@ class Site:
 
     @property
     def guests(self):
-        shells = {vm: SimpleNamespace(vm=vm) for vm in self.nodes}
+        shells = GuestConnections({vm: SimpleNamespace(vm=vm) for vm in self.nodes})
         return BenchmarkGuests("run", self.nodes, shells, ignore)
 
     def facts(self):

@@ -148,5 +148,5 @@ def ignore(event: Event) -> None:
 
 
 def guests_done(what: str, emit: Emit) -> Callable[[int, int], None]:
-    """Return what tells how many of how many guests have answered; `what` they are asked for."""
+    """Return a function that reports how many of how many guests have answered, and what they are asked for."""
     return lambda done, count: emit(Status(f"{what}: {done} of {count} guests"))

@@ -76,7 +76,7 @@ class GuestConnections:
         """Do something in guests side by side; return what it brought, or went wrong, by the names of VMs.
 
         Without `vms` in all of them, in their order. An error is of one guest only, and one that could not be logged in
-        to has the error of that. `done` is told how many of how many have ended. When this is interrupted, that is
+        to has the error of that. `done` gets how many of how many have ended. When this is interrupted, that is
         called, and has to end what the guests do: it is waited for.
         """
         every = list(dict.fromkeys((*self.shells, *self.failed) if vms is None else vms))
@@ -112,8 +112,8 @@ def _count(waiting: Iterable[Future[T]], done: Callable[[int, int], None]) -> No
 class GuestSurvey:
     """Questions to guests that are logged in to.
 
-    `within` is how many seconds one round of questions may take for all guests together: a guest whose turn comes later
-    has timed out. `done` is told how many of how many guests have answered.
+    `within` is how many seconds one round of questions may take for all guests together: one that is reached later
+    has timed out. `done` gets how many of how many guests have answered.
     """
 
     guests: GuestConnections
@@ -166,7 +166,7 @@ def _answer(shell: GuestSsh, command: GuestCommand, until: float) -> CommandAnsw
     """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
     asked, left = time.time(), until - time.monotonic()
     if left <= 0:
-        raise GuestTimedOut(f"{shell.vm}: its turn did not come in time", "look at the guests that do not answer")
+        raise GuestTimedOut(f"{shell.vm}: the survey ended before it was asked", "look at the guests that do not answer")
     try:
         done = shell.run(command.argv, stdin=command.stdin, timeout=min(command.timeout, left))
     except GuestTimedOut as error:

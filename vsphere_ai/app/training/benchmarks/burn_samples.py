@@ -17,7 +17,7 @@ from vsphere_ai.model.nodes import Node, NodeGpu
 from vsphere_ai.model.state import Target
 
 WITHIN, ALL_WITHIN = 20.0, 60.0
-"""Seconds for one answer, and for those of all guests: those whose turn comes later are asked the next time."""
+"""Seconds for one answer, and for those of all guests: the rest are asked the next time."""
 AT_ONCE = 16
 _GPUS = GuestCommand("gpus", ("nvidia-smi", f"--query-gpu={','.join(FIELDS)}", "--format=csv,noheader,nounits"), WITHIN)
 

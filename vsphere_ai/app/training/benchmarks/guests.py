@@ -97,9 +97,9 @@ def benchmark_guests(
     """
     with (
         GuestConnections.to_all(nodes, settings) as guests,
-        prepared(benchmark, nodes, guests, settings if meshed else None, emit) as found,
+        prepared(benchmark, nodes, guests, settings if meshed else None, emit) as ready,
     ):
-        yield found
+        yield ready
 
 
 @contextmanager
