@@ -166,7 +166,8 @@ def _answer(shell: GuestSsh, command: GuestCommand, until: float) -> CommandAnsw
     """Return what a command brings; `GuestTimedOut` where neither it ends, nor one that does nothing."""
     asked, left = time.time(), until - time.monotonic()
     if left <= 0:
-        raise GuestTimedOut(f"{shell.vm}: the survey ended before it was asked", "look at the guests that do not answer")
+        message = f"{shell.vm}: the survey ended before it was asked"
+        raise GuestTimedOut(message, "look at the guests that do not answer")
     try:
         done = shell.run(command.argv, stdin=command.stdin, timeout=min(command.timeout, left))
     except GuestTimedOut as error:
