@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.manifests import checked
 
-from vsphere_ai.kubernetes import network_operator, nv_ipam, spiderpool, sriov_operator
+from vsphere_ai.kubernetes.kinds import network_operator, nv_ipam, spiderpool, sriov_operator
 
 WORDS = (
     "10.0.0.0/24",

@@ -73,7 +73,7 @@ CASES = {
     ),
     "GUIDs that end before they begin": (
         policy(
-            "  ibKubernetes:\n    image: ib\n    repository: example.com\n    version: v1\n"
+            "  ibKubernetes:\n    image: ib\n    repository: example.com\n    version: v1\n    ufmSecret: ufm\n"
             "    pKeyGUIDPoolRangeStart: 02:00:00:00:00:00:00:09\n"
             "    pKeyGUIDPoolRangeEnd: 02:00:00:00:00:00:00:01  # <- policy.guid\n"
         ),
@@ -81,10 +81,11 @@ CASES = {
     ),
     "a GUID that is none": (
         policy(
-            "  ibKubernetes:\n    image: ib\n    repository: example.com\n    version: v1\n"
+            "  ibKubernetes:\n    image: ib\n    repository: example.com\n    version: v1\n    ufmSecret: ufm\n"
             "    pKeyGUIDPoolRangeStart: 02:00:00  # <- policy.guid\n"
+            "    pKeyGUIDPoolRangeEnd: 02:00:00:00:00:00:00:0f\n"
         ),
-        ("02:00:00", "02:00:00:00:00:00:00:00"),
+        ("02:00:00  #", "02:00:00:00:00:00:00:00  #"),
     ),
     "a node policy with a long name": (
         made(MELLANOX, "NicNodePolicy", "  nodeSelector: {a: b}\n", "n" * 31 + "  # <- policy.name"),
@@ -241,7 +242,7 @@ CASES = {
         ("10.0.0.2", "10.0.0.20"),
     ),
     "an exclusion beyond the block": (
-        made(NV_IPAM, "IPPool", POOL + "  perNodeExclusions:\n  - {startIndex: 0, endIndex: 8}  # <- nv-ipam.order\n"),
+        made(NV_IPAM, "IPPool", POOL + "  perNodeExclusions:\n  - {startIndex: 1, endIndex: 8}  # <- nv-ipam.order\n"),
         ("endIndex: 8", "endIndex: 7"),
     ),
     "a node's prefix wider than the pool": (
@@ -409,11 +410,11 @@ def test_kinds_that_exist_and_have_no_rules_are_named_and_not_called_wrong():
     text = nodes("  resourceName: rail1\n  numVfs: 8\n" + NICS).replace(
         "namespace: network-operator", "namespace: nvidia-network-operator"
     )
-    for kind in ("SriovNetwork", "SriovIBNetwork", "OVSNetwork", "SriovNetworkPoolConfig", "SriovOperatorConfig"):
-        text += "\n---\n" + made(SRIOV, kind, "  resourceName: rail1\n", name=kind.lower())
+    text += "\n---\n" + made(SRIOV, "SriovNetworkNodeState", "  interfaces: []\n")
+    text += "\n---\n" + made(MELLANOX, "FabricTelescope", "  a: b\n")
     found = checked(text)
-    assert (worst(found.findings), len(found.objects), len(found.unjudged)) == ("pass", 1, 5)
-    assert "not judged: 1 OVSNetwork, 1 SriovIBNetwork, 1 SriovNetwork," in findings_text([*found.summary], "")
+    assert (worst(found.findings), len(found.objects), len(found.unjudged)) == ("pass", 1, 2)
+    assert "not looked at: 1 FabricTelescope, 1 SriovNetworkNodeState, for" in findings_text([*found.summary], "")
     (fault,) = checked(made(SRIOV, "SriovNetwrok", "  a: b\n")).findings
     assert fault.rule == "manifest.kind"
     assert fault.remedy.startswith("did you mean 'SriovNetwork'")

@@ -119,7 +119,7 @@ CASES = {
     ),
     "matchMasterSubnet on the wrong level": (
         network(
-            "  cniType: ipvlan\n  ipvlan:\n    master: [ens1]\n    matchMasterSubnet: true  # <- schema.unknown-field\n"
+            "  cniType: sriov\n  sriov:\n    resourceName: a\n    matchMasterSubnet: true  # <- schema.unknown-field\n"
         ),
         ("matchMasterSubnet: true", "ippools: {matchMasterSubnet: true}"),
     ),
@@ -192,7 +192,7 @@ CASES = {
     ),
     "a coordinator's old switches": (
         f"{API}\nkind: SpiderCoordinator\nmetadata: {{name: default}}\nspec:\n"
-        "  mode: auto\n  detectGateway: true  # <- spiderpool.deprecated\n",
+        "  mode: auto\n  podCIDRType: auto\n  detectGateway: true  # <- spiderpool.deprecated\n",
         ("\n  detectGateway: true", ""),
     ),
     "a reserved address of the other family": (

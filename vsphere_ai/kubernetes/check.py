@@ -9,8 +9,8 @@ from difflib import get_close_matches
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.kubernetes import network_operator_rules, spiderpool_rules
+from vsphere_ai.kubernetes.kinds.spiderpool import GROUP as SPIDERPOOL
 from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, manifests
-from vsphere_ai.kubernetes.spiderpool import GROUP as SPIDERPOOL
 from vsphere_ai.language.yaml_files.document import Document
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
@@ -44,10 +44,10 @@ class ManifestCheck:
         else:
             yield Finding(None, "manifest.checked", "unknown", "there are no objects of these kinds")
         if self.unjudged:
-            message = f"not judged: {_kinds(self.unjudged)}, for which there are no rules"
+            message = f"not looked at: {_kinds(self.unjudged)}, for which there are no rules"
             yield Finding(None, "manifest.not-judged", "info", message)
         if self.others:
-            message = f"not checked: {counted(self.others, 'object')} of other API groups"
+            message = f"not looked at: {counted(self.others, 'object')} of other API groups"
             yield Finding(None, "manifest.not-checked", "info", message)
 
 

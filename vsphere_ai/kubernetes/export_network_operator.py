@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from vsphere_ai.addresses.pool import AddressPool
-from vsphere_ai.kubernetes import network_operator as fields
-from vsphere_ai.kubernetes import nv_ipam, sriov_operator
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
+from vsphere_ai.kubernetes.kinds import network_operator as fields
+from vsphere_ai.kubernetes.kinds import nv_ipam, sriov_operator
 from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
 from vsphere_ai.kubernetes.network_operator_rules import PREFIX
 from vsphere_ai.kubernetes.pod_networks import HeldBlock, Names, PodNetwork, Pods, of_vm
@@ -183,7 +183,9 @@ def _device(resource: str, selectors: Object, rdma: bool) -> Object:
 def _pool(name: str, pool_name: str, pool: AddressPool, shares: Sequence[HeldBlock]) -> WrittenObject:
     nodes: list[JsonValue] = [share.node for share in shares]
     match: Object = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
-    routed = all(share.gateway for share in shares)
+    # routes need a gatewayIndex, which the gateway of each allocation then overrides (nv-ipam, cidrpool_validate.go)
+    indexes = [int(share.gateway) - int(share.prefix.network_address) for share in shares if share.gateway is not None]
+    routed = len(indexes) == len(shares) and min(indexes, default=0) > 0
     routes: list[JsonValue] = [
         {"dst": route.to} for route in pool.routes if routed and (":" in route.to) == (pool.version == 6)
     ]
@@ -201,7 +203,7 @@ def _pool(name: str, pool_name: str, pool: AddressPool, shares: Sequence[HeldBlo
         "perNodeNetworkPrefix": pool.per_node,
         "staticAllocations": allocations,
         **({"exclusions": exclusions} if exclusions else {}),
-        **({"routes": routes} if routes else {}),
+        **({"gatewayIndex": min(indexes), "routes": routes} if routes else {}),
         "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [match]}]},
     }
     reported = sum(share.is_reported for share in shares)

@@ -13,9 +13,9 @@ from pydantic import JsonValue
 
 from vsphere_ai.addresses.pool import AddressPool
 from vsphere_ai.kubernetes.findings import mac_findings, rdma_findings
+from vsphere_ai.kubernetes.kinds.spiderpool import GROUP, VERSION
 from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_object
 from vsphere_ai.kubernetes.pod_networks import HeldBlock, Names, PodNetwork, Pods
-from vsphere_ai.kubernetes.spiderpool import GROUP, VERSION
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.networks import without
 
@@ -60,7 +60,7 @@ def spiderpool_objects(pods: Pods, options: SpiderpoolOptions) -> Iterator[Writt
     for network in pods.networks:
         chosen = [(share, name) for other, share, name in made if other is network]
         yield _network(network, chosen, options)
-    coordinator: Object = {"mode": "auto", "tunePodRoutes": True, "hostRuleTable": 500}
+    coordinator: Object = {"mode": "auto", "podCIDRType": "auto", "tunePodRoutes": True, "hostRuleTable": 500}
     said = "Rules for pods are in the node's routing table 500, beside those of its NICs (101 and up)."
     yield WrittenObject(kubernetes_object(API, "SpiderCoordinator", "default", coordinator), (said,))
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import combinations
 
-from vsphere_ai.kubernetes import device_plugins, nv_ipam, sriov_operator
-from vsphere_ai.kubernetes import network_operator as fields
-from vsphere_ai.kubernetes.network_operator import (
+from vsphere_ai.kubernetes.kinds import device_plugins, nv_ipam, sriov_operator
+from vsphere_ai.kubernetes.kinds import network_operator as fields
+from vsphere_ai.kubernetes.kinds.network_operator import (
     Component,
     Global,
     HostDeviceNetwork,
@@ -41,18 +43,23 @@ PREFIX = "nvidia.com"
 # The pattern of the CRD is not anchored: one such character anywhere is enough (Mellanox/network-operator, ImageSpec).
 # The version is added behind a colon, so a tag or digest in it makes a reference that no runtime takes.
 _IMAGE = re.compile(r"[^:@\s]*[a-zA-Z0-9-][^:@\s]*")
-_REPOSITORY = re.compile(r"[a-z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_REPOSITORY = re.compile(r"[a-zA-Z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 # From 26.10 on the driver's own version is six digits without dots: doca3.6.0-26.10-043000-0 (both forms are accepted).
 _OFED = re.compile(
-    r"doca\d+\.\d+(\.\d+)?-\d+\.\d+-\d+(\.\d+)*-\d+(-.+)?|\d+\.\d+-\d+(\.\d+)*(-.+)?|sha256:[0-9a-f]{64}"
+    r"doca\d+\.\d+(\.\d+)?-\d+\.\d+-\d+(\.\d+)*-\d+(-.+)?|\d+\.\d+-\d+(\.\d+)*(-.+)?|sha256:[0-9a-fA-F]{64}"
 )
-_GUID = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){7}")
 _RESOURCE = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
 def is_not_judged(manifest: Manifest) -> bool:
-    """Return whether an object is of a kind that exists and has no rules here."""
-    return manifest.kind in NOT_JUDGED.get(manifest.group, ())
+    """Return whether an object is of a kind that has no rules here, and is not one that is misspelt."""
+    if manifest.group not in GROUPS:
+        return False
+    if manifest.kind in NOT_JUDGED.get(manifest.group, ()) or sriov_operator.is_default_policy(manifest):
+        return True
+    # a newer release may have this kind: only what is nearly the name of a known one is called wrong
+    known = (*GROUPS[manifest.group][1], *NOT_JUDGED.get(manifest.group, ()))
+    return manifest.kind not in known and not get_close_matches(manifest.kind, known, n=1, cutoff=0.8)
 
 
 def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
@@ -103,8 +110,8 @@ def _alone(manifest: Manifest, spec: Spec, ranges: list[nv_ipam.Range]) -> Itera
             yield from _pasted(manifest, spec)
         case nv_ipam.IPPool() | nv_ipam.CIDRPool():
             yield from nv_ipam.check_pool(manifest, spec, ranges)
-        case sriov_operator.NodePolicy():
-            yield from sriov_operator.check_policy(manifest, spec)
+        case _:
+            yield from sriov_operator.check_place(manifest, spec)
 
 
 def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[ObjectFinding]:
@@ -117,17 +124,7 @@ def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Obje
         for name, component in network:
             if isinstance(component, Component):
                 yield from _image(manifest, ("spec", "secondaryNetwork", name), component, spec.global_)
-    agent = spec.ibKubernetes
-    if agent is None:
-        return
-    ends = (agent.pKeyGUIDPoolRangeStart, agent.pKeyGUIDPoolRangeEnd)
-    for key, text in zip(("pKeyGUIDPoolRangeStart", "pKeyGUIDPoolRangeEnd"), ends, strict=True):
-        if text is not None and not _GUID.fullmatch(text):
-            message = f"'{text}' is no GUID"
-            yield manifest.fault(("spec", "ibKubernetes", key), "policy.guid", message, "write 8 bytes: 02:00:...:00")
-    if all(end and _GUID.fullmatch(end) for end in ends) and str(ends[0]).lower() >= str(ends[1]).lower():
-        path = ("spec", "ibKubernetes", "pKeyGUIDPoolRangeEnd")
-        yield manifest.fault(path, "policy.guid", f"the range of GUIDs ends at {ends[1]} before it begins")
+                yield from _containers(manifest, ("spec", "secondaryNetwork", name), component)
 
 
 def _node_policy(manifest: Manifest, spec: NicNodePolicy) -> Iterator[ObjectFinding]:
@@ -142,6 +139,8 @@ def _components(manifest: Manifest, spec: Spec, common: Global | None) -> Iterat
         path: DocumentPath = ("spec", name)
         if isinstance(component, Component):
             yield from _image(manifest, path, component, common)
+        if isinstance(component, Component) and isinstance(spec, NicClusterPolicy):
+            yield from _containers(manifest, path, component)
         if isinstance(component, OfedDriver):
             yield from _driver(manifest, path, component)
         if isinstance(component, fields.DevicePlugin) and component.config is not None:
@@ -163,6 +162,16 @@ def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Glo
             yield manifest.fault(path, "policy.image", message, f"add {key} to one of them")
     if given.repository is not None and not _REPOSITORY.fullmatch(given.repository):
         yield manifest.fault((*path, "repository"), "policy.image", f"'{given.repository}' is no repository of images")
+
+
+def _containers(manifest: Manifest, path: DocumentPath, component: Component) -> Iterator[ObjectFinding]:
+    """Yield resources of containers that a component does not have; the webhook looks at some components only."""
+    names = fields.CONTAINERS.get(str(path[-1]))
+    for index, each in enumerate(component.containerResources if names else ()):
+        if names and each.name not in names:
+            message = f"{path[-1]} has no container '{each.name}'"
+            help = f"write {' or '.join(names)}"
+            yield manifest.fault((*path, "containerResources", index, "name"), "policy.resources", message, help)
 
 
 def _driver(manifest: Manifest, path: DocumentPath, driver: OfedDriver) -> Iterator[ObjectFinding]:
@@ -215,11 +224,23 @@ def _together(read: Sequence[TypedObject[Spec]]) -> Iterator[ObjectFinding]:
             for name in sorted(policy.sections().keys() & cluster.sections().keys()) if policy is not cluster else ():
                 message = f"'{name}' is in {manifest} and in {other} ({other.mark_of()})"
                 yield manifest.key_fault(("spec", name), "policy.twice", message, "keep it in one of them")
+    yield from _same_nodes([(manifest, policy) for manifest, policy in policies if isinstance(policy, NicNodePolicy)])
+    sriov = [(each.manifest, each.spec) for each in read if isinstance(each.spec, sriov_operator.NodePolicy)]
+    yield from sriov_operator.check_policies(sriov)
     plugin = next((manifest for manifest, policy in policies if policy.sriovDevicePlugin is not None), None)
     for each in read:
         if isinstance(each.spec, sriov_operator.NodePolicy) and plugin is not None:
             message = f"the SR-IOV operator brings a device plugin of its own, beside that of {plugin}"
             yield each.manifest.warning(("kind",), "sriov.two-plugins", message, "keep one of them")
+
+
+def _same_nodes(policies: Sequence[tuple[Manifest, NicNodePolicy]]) -> Iterator[ObjectFinding]:
+    """Yield node policies whose selectors match one node (pkg/policyoverlap); no selector matches each node."""
+    for (other, first), (manifest, second) in combinations(policies, 2):
+        if sriov_operator.share_nodes(first.nodeSelector or {}, second.nodeSelector or {}):
+            message = f"{other} ({other.mark_of()}) selects the same nodes"
+            help = "let nodeSelector of the two select different nodes"
+            yield manifest.fault(("spec",), "policy.same-nodes", message, help)
 
 
 def _pool_named(

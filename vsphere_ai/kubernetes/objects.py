@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.yaml_files.document import Document, DocumentPath
-from vsphere_ai.model.finding import Finding, Subject
+from vsphere_ai.model.finding import Finding, Subject, Verdict
 
+BrokenRule = InitErrorDetails
+"""A rule that a part of an object breaks, as pydantic has it; see `broken`."""
 ObjectFinding = Finding[Subject]
 """A finding about one place of a manifest: its subject is the object, with the mark of the place.
 
@@ -30,7 +42,51 @@ Anything = Annotated[JsonValue, BeforeValidator(_with_lists)]
 """A value of a field that is not looked into."""
 
 
-class Spec(BaseModel):
+RULES_NOTED = object()
+"""Context of a validation that looks at types only: the rules were already held against the value."""
+
+
+def rule_error(rule: str, message: str, help: str = "", verdict: Verdict = "fail") -> PydanticCustomError:
+    """Return a broken rule as a validator raises it; the type of such an error is the rule, and has a dot."""
+    return PydanticCustomError(rule, "{message}", {"message": message, "help": help, "verdict": verdict})
+
+
+def broken(rule: str, message: str, help: str = "", at: DocumentPath = (), verdict: Verdict = "fail") -> BrokenRule:
+    """Return a rule that a part of an object breaks, at a path below this part."""
+    return InitErrorDetails(type=rule_error(rule, message, help, verdict), loc=tuple(at), input=None)
+
+
+def keeps(rule: str, parse: Callable[[str], object]) -> AfterValidator:
+    """Return the validator of a text that `parse` has to take; its `ValueError` has a sentence, and a remedy below."""
+
+    def check(text: str, info: ValidationInfo) -> str:
+        if info.context is not RULES_NOTED:
+            try:
+                parse(text)
+            except ValueError as error:
+                message, _, help = str(error).partition("\n")
+                raise rule_error(rule, message, help) from None
+        return text
+
+    return AfterValidator(check)
+
+
+class RuledModel(BaseModel):
+    """A part of an object that validates itself by its types, and by rules across its fields."""
+
+    def broken_rules(self) -> Iterator[BrokenRule]:
+        """Yield the rules that the values break together."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _rules_hold(self, info: ValidationInfo) -> Self:
+        found = [] if info.context is RULES_NOTED else list(self.broken_rules())
+        if found:
+            raise ValidationError.from_exception_data(type(self).__name__, found)
+        return self
+
+
+class Spec(RuledModel):
     """A part of an object as its CustomResourceDefinition has it; the names of fields are those of the manifest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

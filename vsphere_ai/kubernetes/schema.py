@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar, get_args
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec
+from vsphere_ai.kubernetes.objects import RULES_NOTED, Manifest, ObjectFinding, Spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.language.yaml_files.validation import describe, settable
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.names.suggestion import suggest
 
 S = TypeVar("S", bound=Spec)
+M = TypeVar("M", bound=BaseModel)
 
 # pydantic's error types in the words of an OpenAPI schema
 _TYPES = {
@@ -21,35 +24,95 @@ _TYPES = {
     "dict_type": "an object",
     "int_type": "an integer",
     "int_from_float": "an integer",
+    "list_type": "an array",
     "mapping_type": "an object",
     "model_type": "an object",
     "model_attributes_type": "an object",
     "string_type": "a string",
     "tuple_type": "an array",
 }
+_LIMITS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_too_long": "at most {max_length} characters long",
+    "string_too_short": "at least {min_length} characters long",
+    "too_short": "a list of at least {min_length} items",
+    "too_long": "a list of at most {max_length} items",
+}
 
 
 def read_spec(manifest: Manifest, model: type[S]) -> tuple[S | None, list[ObjectFinding]]:
-    """Return the spec of an object as a model, and every field that its schema does not allow.
+    """Return the spec of an object as a model, and every field that its schema does not allow or that breaks a rule.
 
-    Fields that are wrong are left out of the model; None where it cannot be made without them.
+    Fields of a wrong type are left out of the model; None where it cannot be made without them.
     """
     value = manifest.data.get("spec")
     if value is None:
         return None, [manifest.fault((), "schema.missing-field", "'spec' is missing")]
+    spec, errors = read_model(value, model)
+    return spec, list(dict.fromkeys(_fault(each, manifest, model) for each in errors))
+
+
+def read_model(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetails]]:
+    """Return a value as a model, and its errors: those of types first, those of rules with what is well typed.
+
+    What has a wrong type is left out of the model; None where it cannot be made without it.
+    """
+    made, errors = _validated(value, model)
+    wrong = {_spot(each) for each in errors if each["type"] != "missing" and not is_rule(each)}
+    if wrong and (kept := _without(value, wrong, ())) is not None:
+        # a part with a field of a wrong type was not held against the rules across its fields
+        value = kept
+        made, more = _validated(value, model)
+        errors += [each for each in more if is_rule(each)]
+    if made is None:
+        made, _ = _validated(value, model, RULES_NOTED)
+    return made, errors
+
+
+def is_rule(error: ErrorDetails) -> bool:
+    """Return whether an error is that of a rule, not of a type."""
+    return "." in error["type"]
+
+
+def words_of(error: ErrorDetails, source: str = "") -> tuple[str, str]:
+    """Return what is wrong with a value that has the wrong type, or is not allowed, and what to write instead."""
+    kind, context, given = error["type"], error.get("ctx", {}), describe(error["input"], source)
+    name = next((str(step) for step in reversed(_spot(error)) if isinstance(step, str)), "the value")
+    if is_rule(error):
+        return str(context["message"]), str(context["help"])
+    if kind == "extra_forbidden":
+        return f"unknown field '{_spot(error)[-1]}'", ""
+    if kind == "missing":
+        return f"'{_spot(error)[-1]}' is missing", ""
+    if kind in _TYPES:
+        quote = kind == "string_type" and isinstance(error["input"], bool | int | float)
+        return f"{name} has to be {_TYPES[kind]}, not {given}", f'quote it: "{source}"' if quote and source else ""
+    if kind == "literal_error":
+        return f"{given} is not allowed", f"possible here: {context['expected']}"
+    if kind == "value_error":
+        message, _, help = str(context["error"]).partition("\n")
+        return message, help
+    limit = _LIMITS.get(kind)
+    return (f"{name} has to be {limit.format(**context)}, not {given}" if limit else f"{given} is not allowed"), ""
+
+
+def _validated(value: object, model: type[M], context: object = None) -> tuple[M | None, list[ErrorDetails]]:
     try:
-        return model.model_validate(value), []
+        return model.model_validate(value, context=context), []
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    faults = list(dict.fromkeys(_fault(each, manifest, model) for each in errors))
-    wrong = {_spot(each) for each in errors if each["type"] != "missing"}
-    try:
-        return model.model_validate(_without(value, wrong, ())), faults
-    except ValidationError:
-        return None, faults
+    # pydantic counts the items of a list without those that have an error
+    return None, [each for each in errors if each["type"] != "too_short" or not _is_above(each["loc"], errors)]
 
 
-def _without(value: JsonValue, wrong: set[DocumentPath], at: DocumentPath) -> object:
+def _is_above(path: tuple[int | str, ...], errors: Sequence[ErrorDetails]) -> bool:
+    return any(each["loc"][: len(path)] == path and len(each["loc"]) > len(path) for each in errors)
+
+
+def _without(value: object, wrong: set[DocumentPath], at: DocumentPath) -> object:
     """Return a value without what stands at some paths; an item of a list goes with what is wrong in it."""
     if isinstance(value, dict):
         return {k: _without(v, wrong, (*at, k)) for k, v in value.items() if (*at, k) not in wrong}
@@ -60,27 +123,21 @@ def _without(value: JsonValue, wrong: set[DocumentPath], at: DocumentPath) -> ob
 
 
 def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> ObjectFinding:
-    spot = _spot(error)
-    path, kind, context = ("spec", *spot), error["type"], error.get("ctx", {})
+    spot, kind = _spot(error), error["type"]
+    path = ("spec", *spot)
+    if is_rule(error):
+        message, help = words_of(error)
+        verdict: Verdict = "warn" if error["ctx"]["verdict"] == "warn" else "fail"
+        return replace(manifest.fault(path, kind, message, help), verdict=verdict)
     if kind == "extra_forbidden":
         help = (
             _known_mistake(model, spot) or _elsewhere(model, spot) or suggest(str(spot[-1]), settable(model, spot[:-1]))
         )
-        return manifest.key_fault(path, "schema.unknown-field", f"unknown field '{spot[-1]}'", help)
+        return manifest.key_fault(path, "schema.unknown-field", words_of(error)[0], help)
     if kind == "missing":
-        return manifest.fault(path[:-1], "schema.missing-field", f"'{spot[-1]}' is missing")
-    given = describe(error["input"], manifest.document.node((*manifest.path, *path)).source)
-    if kind in _TYPES:
-        quote = isinstance(error["input"], bool | int | float) and kind == "string_type"
-        help = f'quote it: "{manifest.document.node((*manifest.path, *path)).source}"' if quote else ""
-        return manifest.fault(path, "schema.type", f"{path[-1]} has to be {_TYPES[kind]}, not {given}", help)
-    if kind == "literal_error":
-        return manifest.fault(path, "schema.value", f"{given} is not allowed", f"possible here: {context['expected']}")
-    if kind == "value_error":
-        message, _, help = str(context["error"]).partition("\n")
-        return manifest.fault(path, "schema.value", message, help)
-    text = str(error["msg"])
-    return manifest.fault(path, "schema.value", f"{given}: {text[:1].lower()}{text[1:]}")
+        return manifest.fault(path[:-1], "schema.missing-field", words_of(error)[0])
+    message, help = words_of(error, manifest.document.node((*manifest.path, *path)).source)
+    return manifest.fault(path, "schema.type" if kind in _TYPES else "schema.value", message, help)
 
 
 def _spot(error: ErrorDetails) -> DocumentPath:

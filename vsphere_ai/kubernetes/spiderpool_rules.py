@@ -9,30 +9,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, Texts, TypedObject, twice, version_fault
-from vsphere_ai.kubernetes.schema import read_spec
-from vsphere_ai.kubernetes.spiderpool import (
+from vsphere_ai.kubernetes.kinds.labels import subdomain
+from vsphere_ai.kubernetes.kinds.spiderpool import (
+    BLOCKS,
     GROUP,
     KINDS,
     VERSION,
     WITHOUT_SPEC,
-    Coordination,
+    Block,
     IPPool,
-    Master,
     MultusConfig,
     PoolNames,
     ReservedIP,
     Route,
     Subnet,
 )
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, Texts, TypedObject, twice, version_fault
+from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.networks import (
     Address,
     AddressRange,
     Network,
     address,
-    address_or_network,
     address_range,
     has_host_bits,
     network,
@@ -42,8 +41,12 @@ from vsphere_ai.model.names.networks import (
 )
 from vsphere_ai.model.names.suggestion import suggest
 
-BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
-"""Value of `cniType` -> its block, where the names differ."""
+CR_NAME = "multus.spidernet.io/cr-name"
+CNI_VERSION = "multus.spidernet.io/cni-version"
+CNI_VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0")
+INJECT_RDMA = "cni.spidernet.io/rdma-resource-inject"
+INJECT_NETWORK = "cni.spidernet.io/network-resource-inject"
+"""Annotations of a ``SpiderMultusConfig``: pkg/constant/k8s.go and pkg/multuscniconfig."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,6 @@ def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
                 yield from _reserved(each.manifest, each.spec)
             case MultusConfig():
                 yield from _network(each.manifest, each.spec)
-            case Coordination():
-                yield from _coordinator(each.manifest, each.spec, ("spec",))
     yield from _together([p for p in pools if p.manifest.kind == "SpiderIPPool"])
     yield from twice(own)
     yield from _missing_pools(read)
@@ -92,9 +93,9 @@ def _header(manifest: Manifest) -> ObjectFinding | None:
 
 def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
-    subnet = texts.read(("spec", "subnet"), "spiderpool.subnet", network, spec.subnet)
-    ips = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
-    excluded = texts.read_all(("spec", "excludeIPs"), "spiderpool.address", address_range, spec.excludeIPs)
+    subnet = texts.read(("spec", "subnet"), "spiderpool.subnet", _canonical, spec.subnet)
+    ips = texts.read_all(("spec", "ips"), "spiderpool.address", _range, spec.ips)
+    excluded = texts.read_all(("spec", "excludeIPs"), "spiderpool.address", _range, spec.excludeIPs)
     gateway = texts.read(("spec", "gateway"), "spiderpool.gateway", address, spec.gateway) if spec.gateway else None
     yield from texts.faults
     if subnet is None:
@@ -112,6 +113,21 @@ def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> It
         yield from _gateway(manifest, gateway, subnet, free)
     yield from _routes(manifest, spec.routes, subnet)
     pools.append(_Pool(manifest, subnet, tuple(free), spec.default))
+
+
+def _canonical(text: str) -> Network:
+    """Return a subnet; `ValueError` where its text is not the one that Spiderpool writes (IsFormatCIDR of pkg/ip)."""
+    subnet = network(text)
+    if str(subnet) != text:
+        raise ValueError(f"'{text}' is not the usual form of this subnet\nwrite {subnet}")
+    return subnet
+
+
+def _range(text: str) -> AddressRange:
+    """Return addresses; `ValueError` for anything else, and for blanks, which IsIPRange of pkg/ip refuses."""
+    if text != "".join(text.split()):
+        raise ValueError(f"'{text}' has blanks in it\nwrite {''.join(text.split())}")
+    return address_range(text)
 
 
 def _gateway(
@@ -154,64 +170,55 @@ def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Ite
 
 def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
-    found = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
+    ranges = texts.read_all(("spec", "ips"), "spiderpool.address", _range, spec.ips)
     yield from texts.faults
-    for index, each in found.items():
-        if spec.ipVersion is not None and each.version != spec.ipVersion:
-            message = f"{each} is IPv{each.version}, and ipVersion is {spec.ipVersion}"
+    if not spec.ips:
+        yield manifest.fault(("spec", "ips"), "spiderpool.address", "no address is reserved", "add addresses to 'ips'")
+    # without ipVersion the webhook takes the family of the first address (pkg/reservedipmanager/reservedip_mutate.go)
+    family = spec.ipVersion or (ranges[0].version if 0 in ranges else None)
+    for index, each in ranges.items():
+        if family is not None and each.version != family:
+            message = f"{each} is IPv{each.version}, and the object is for IPv{family}"
             yield manifest.fault(("spec", "ips", index), "spiderpool.ip-version", message)
 
 
 def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[ObjectFinding]:
-    wanted, blocks = BLOCKS.get(spec.cniType, spec.cniType), spec.blocks()
-    given = [*blocks, *(["customCNI"] if spec.customCNI is not None else [])]
-    if wanted not in given:
-        message = f"cniType is {spec.cniType}, and the block '{wanted}' is missing"
-        yield manifest.fault(("spec", "cniType"), "spiderpool.block-missing", message, f"add spec.{wanted}")
-    for name in given:
-        if name != wanted:
-            message = f"'{name}' is not used: cniType is {spec.cniType}"
-            yield manifest.key_fault(("spec", name), "spiderpool.block-unused", message, "remove it, or change cniType")
-    if spec.coordinator is not None:
-        yield from _coordinator(manifest, spec.coordinator, ("spec", "coordinator"))
-    block = blocks.get(wanted)
-    if isinstance(block, Master):
-        path: DocumentPath = ("spec", wanted, "master")
-        if not block.master:
-            yield manifest.fault(path, "spiderpool.master", "no master is named")
-        if len(block.master) > 1 and block.bond is None:
-            message = f"{len(block.master)} masters need a bond"
-            yield manifest.fault(path, "spiderpool.master", message, "add 'bond', or keep one")
+    """Yield what is wrong with annotations of a network, which name versions, names and resources to inject."""
     texts = Texts(manifest)
-    texts.read_all(("spec", "chainCNIJsonData"), "spiderpool.json", _cni, spec.chainCNIJsonData)
-    if spec.customCNI is not None:
-        texts.read(("spec", "customCNI"), "spiderpool.json", _cni, spec.customCNI)
+    if (name := _annotation(manifest, CR_NAME)) is not None:
+        texts.read(("metadata", "annotations", CR_NAME), "spiderpool.annotation", subdomain, name)
     yield from texts.faults
+    version = _annotation(manifest, CNI_VERSION)
+    if version is not None and version not in CNI_VERSIONS:
+        message = f"Spiderpool writes no CNI configuration of version '{version}'"
+        help = f"write one of {', '.join(CNI_VERSIONS)}"
+        yield manifest.fault(("metadata", "annotations", CNI_VERSION), "spiderpool.annotation", message, help)
+    for key in (INJECT_RDMA, INJECT_NETWORK):
+        if _annotation(manifest, key) is None:
+            continue
+        path: DocumentPath = ("metadata", "annotations", key)
+        if spec.cniType in ("ovs", "custom"):
+            message = f"a network of the type {spec.cniType} has no resource to inject"
+            yield manifest.fault(path, "spiderpool.inject", message, "remove the annotation")
+        elif spec.block is not None:
+            yield from _injected(manifest, path, key, spec.block)
 
 
-def _cni(text: str) -> dict[str, object]:
-    """Return a CNI configuration; `ValueError` with a sentence when it is not a JSON object."""
-    try:
-        found = json_value(text)
-    except ValueError as error:
-        raise ValueError(f"this is not a CNI configuration in JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError("this is not a CNI configuration: it is no JSON object")
-    return found
+def _injected(manifest: Manifest, path: DocumentPath, key: str, block: Block) -> Iterator[ObjectFinding]:
+    """Yield what a block lacks whose resource is given to pods by annotation."""
+    if key == INJECT_RDMA and not block.resource:
+        message = "the annotation injects a resource, and the block names none"
+        yield manifest.fault(path, "spiderpool.inject", message, "add rdmaResourceName to the block")
+    pools = block.ippools
+    if (pools is None or not (pools.ipv4 or pools.ipv6)) and (key == INJECT_RDMA or block.resource):
+        message = "a network whose resource is injected has an IP pool of its own, and this one names none"
+        yield manifest.fault(path, "spiderpool.inject", message, "add ippools to the block")
 
 
-def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> Iterator[ObjectFinding]:
-    for name, value in (("detectGateway", spec.detectGateway), ("detectIPConflict", spec.detectIPConflict)):
-        if value is not None:
-            yield manifest.warning((*path, name), "spiderpool.deprecated", f"{name} is deprecated", spec.MISTAKES[name])
-    texts = Texts(manifest)
-    texts.read_all((*path, "hijackCIDR"), "spiderpool.subnet", address_or_network, spec.hijackCIDR)
-    if spec.vethLinkAddress:
-        texts.read((*path, "vethLinkAddress"), "spiderpool.address", address, spec.vethLinkAddress)
-    for index, route in enumerate(spec.policyRoutes):
-        texts.read((*path, "policyRoutes", index, "dst"), "spiderpool.route", address_or_network, route.dst)
-        texts.read((*path, "policyRoutes", index, "gw"), "spiderpool.route", address, route.gw)
-    yield from texts.faults
+def _annotation(manifest: Manifest, key: str) -> str | None:
+    annotations = manifest.metadata.get("annotations")
+    text = annotations.get(key) if isinstance(annotations, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _together(pools: Sequence[_Pool]) -> Iterator[ObjectFinding]:
@@ -246,8 +253,7 @@ def _missing_pools(read: Iterable[TypedObject[Spec]]) -> Iterator[ObjectFinding]
     for each in every:
         if not isinstance(each.spec, MultusConfig):
             continue
-        name = BLOCKS.get(each.spec.cniType, each.spec.cniType)
-        block = each.spec.blocks().get(name)
+        name, block = BLOCKS.get(each.spec.cniType, each.spec.cniType), each.spec.block
         asked = (block.ippools if block is not None else None) or PoolNames()
         for family, names in (("ipv4", asked.ipv4), ("ipv6", asked.ipv6)):
             for index, pool in enumerate(names):

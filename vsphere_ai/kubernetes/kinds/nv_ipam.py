@@ -13,9 +13,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Anything, Manifest, ObjectFinding, Spec, Texts
+from vsphere_ai.kubernetes.kinds.labels import NodeSelector, network_name
+from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, Texts
 from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.model.names.networks import Address, Network, address, has_host_bits, network, network_of, range_of
+from vsphere_ai.model.names.networks import (
+    Address,
+    AddressRange,
+    Network,
+    address,
+    has_host_bits,
+    network,
+    network_of,
+    range_of,
+    without,
+)
 
 GROUP = "nv-ipam.nvidia.com"
 VERSION = "v1alpha1"
@@ -49,7 +60,7 @@ class IPPool(Spec):
     gateway: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
     perNodeExclusions: tuple[IndexExclusion, ...] = ()
-    nodeSelector: dict[str, Anything] | None = None
+    nodeSelector: NodeSelector | None = None
     defaultGateway: bool = False
     routes: tuple[Route, ...] = ()
 
@@ -71,7 +82,7 @@ class CIDRPool(Spec):
     exclusions: tuple[Exclusion, ...] = ()
     perNodeExclusions: tuple[IndexExclusion, ...] = ()
     staticAllocations: tuple[StaticAllocation, ...] = ()
-    nodeSelector: dict[str, Anything] | None = None
+    nodeSelector: NodeSelector | None = None
     defaultGateway: bool = False
     routes: tuple[Route, ...] = ()
 
@@ -91,6 +102,7 @@ class Range:
 def check_pool(manifest: Manifest, spec: IPPool | CIDRPool, ranges: list[Range]) -> Iterator[ObjectFinding]:
     """Yield what is wrong with one pool by itself, and add its network to `ranges`."""
     texts = Texts(manifest)
+    texts.read(("metadata", "name"), "nv-ipam.name", network_name, manifest.name)
     field = "subnet" if isinstance(spec, IPPool) else "cidr"
     text = spec.subnet if isinstance(spec, IPPool) else spec.cidr
     # the webhook refuses host bits of a CIDRPool only (Mellanox/nvidia-k8s-ipam, api/v1alpha1, *_validate.go)
@@ -116,11 +128,11 @@ def check_apart(ranges: Sequence[Range]) -> Iterator[ObjectFinding]:
             where = other.manifest.mark_of(("spec", other.field))
             message = f"{one.network} overlaps {other.network} of {other.manifest} ({where})"
             help = "pods of two pools could get one address: let the pools lie apart"
-            yield one.manifest.fault(("spec", one.field), "nv-ipam.pools-overlap", message, help)
+            yield one.manifest.warning(("spec", one.field), "nv-ipam.pools-overlap", message, help)
 
 
 def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[ObjectFinding]:
-    usable = max(1, range_of(subnet).size - (2 if subnet.version == 4 and subnet.prefixlen < 31 else 0))
+    usable = _usable(subnet.version, subnet.max_prefixlen - subnet.prefixlen)
     if spec.perNodeBlockSize > usable:
         message = f"a block of {spec.perNodeBlockSize} addresses is larger than {subnet}, which has {usable}"
         yield manifest.fault(("spec", "perNodeBlockSize"), "nv-ipam.block-size", message, f"give at most {usable}")
@@ -134,18 +146,23 @@ def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[Object
         yield manifest.fault(("spec", "gateway"), "nv-ipam.gateway-outside", message)
 
 
+def _usable(version: int, host_bits: int) -> int:
+    """Return how many addresses nv-ipam gives out of a network: GetPossibleIPCount of api/v1alpha1/helpers.go."""
+    size = 1 << host_bits
+    return size if host_bits <= 1 else size - (2 if version == 4 else 1)
+
+
 def _prefixes(manifest: Manifest, spec: CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     bits, length = whole.max_prefixlen, spec.perNodeNetworkPrefix
     if not whole.prefixlen <= length <= bits:
         message = f"a node's prefix /{length} does not lie between /{whole.prefixlen} and /{bits}"
         yield manifest.fault(("spec", "perNodeNetworkPrefix"), "nv-ipam.prefix", message)
         return
-    index, size = spec.gatewayIndex, 1 << (bits - length)
-    if index is not None and (index >= size or (index == 0 and length < bits - 1)):
+    index, usable = spec.gatewayIndex, _usable(whole.version, bits - length)
+    least, most = (0, usable - 1) if length >= bits - 1 else (1, usable)
+    if index is not None and not least <= index <= most:
         message = f"gatewayIndex {index} is no usable address of a /{length}"
-        yield manifest.fault(
-            ("spec", "gatewayIndex"), "nv-ipam.gateway-index", message, f"give 1 to {max(1, size - 1)}"
-        )
+        yield manifest.fault(("spec", "gatewayIndex"), "nv-ipam.gateway-index", message, f"write {least} to {most}")
     yield from _allocations(manifest, spec, whole)
 
 
@@ -199,20 +216,25 @@ def _exclusions(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> 
             message = f"{block.startIndex} to {block.endIndex} are no places of a block of {size} addresses"
             help = f"count from 0 to {size - 1}, the smaller one first"
             yield manifest.fault(("spec", "perNodeExclusions", index), "nv-ipam.order", message, help)
+    places = [AddressRange(4, block.startIndex, block.endIndex) for block in spec.perNodeExclusions]
+    if places and not without([AddressRange(4, 0, size - 1)], places):
+        # admitted, and no pod ever gets an address: Mellanox/nvidia-k8s-ipam, issue 154
+        message = f"all {size} places of each node's block are excluded"
+        yield manifest.warning(("spec", "perNodeExclusions"), "nv-ipam.no-address", message, "leave some out")
 
 
 def _routes(manifest: Manifest, spec: IPPool | CIDRPool, whole: Network) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
-    by_gateway = bool(spec.gateway) if isinstance(spec, IPPool) else spec.gatewayIndex is not None or any(
-        a.gateway for a in spec.staticAllocations
-    )  # fmt: skip
+    by_gateway = bool(spec.gateway) if isinstance(spec, IPPool) else spec.gatewayIndex is not None
     for field, used in (("defaultGateway", spec.defaultGateway), ("routes", bool(spec.routes))):
         if used and not by_gateway:
             message = f"'{field}' needs a gateway, and the pool has none"
             yield manifest.fault(("spec", field), "nv-ipam.no-gateway", message)
     for index, route in enumerate(spec.routes):
         path: DocumentPath = ("spec", "routes", index, "dst")
-        dst = texts.read(path, "nv-ipam.route", network, route.dst)
+        dst = texts.read(path, "nv-ipam.route", network_of, route.dst)
+        if dst is not None and has_host_bits(route.dst, dst):
+            yield manifest.warning(path, "nv-ipam.route", f"'{route.dst}' has host bits set", f"write {dst}")
         if dst is not None and dst.version != whole.version:
             yield manifest.fault(path, "nv-ipam.route", f"{dst} is IPv{dst.version}, and {whole} IPv{whole.version}")
         elif dst is not None and dst.prefixlen == 0 and spec.defaultGateway:
