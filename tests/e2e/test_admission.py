@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.gates import until
 from support.vm_sets import INVENTORY, KEY
 
 pytestmark = pytest.mark.lab
@@ -194,6 +195,16 @@ CASES = {
         "- vms: t-01\n  tuning: {cpus: 24}\n",
         "admission.vcpus",
     ),
+    "more-vcpus-than-esxi-runs": (
+        farm(vm("t-01"), cores=(512, 512)).replace("    version: 7.0.2\n", "    version: 7.0.0\n"),
+        "- vms: t-01\n  tuning: {cpus: 300}\n",
+        "admission.vcpus",
+    ),
+    "evacuated-though-bound-to-processors": (
+        farm(vm("t-01", cpu_affinity="[0, 1]"), version="8.0.3"),
+        DEVICE,
+        "rolling.nowhere",
+    ),
     "more-vcpus-than-any-host": (farm(TEMPLATE % "efi"), made(160), "vm_set.no-host"),
     "installed-under-bios": (farm(TEMPLATE % "bios"), made(8, "  vgpu: [grid_a100x-40c]\n"), "vgpu.firmware"),
 }
@@ -280,6 +291,16 @@ FITTING = {
         farm(vm("t-01") + vm("t-02", host=2), hosts=3, version="8.0.3", rules=rule("anti-affinity", "'t-[01:02]'")),
         DEVICE,
     ),
+    "two-vcpus-share-a-core-that-is-theirs-alone": (
+        farm(
+            vm(
+                "t-01", cpus=20, simultaneous_threads=2, latency="high", cpu_reservation_mhz=40_000, hardware=20
+            ).replace("network:", "memory_reservation_locked: true, network:"),
+            cores=(64, 64),
+            version="8.0.3",
+        ),
+        "- vms: t-01\n  hardware: {version: 21}\n",
+    ),
     "one-host-has-enough-cpus": (farm(TEMPLATE % "efi", cores=(16, 64, 64)), made(64)),
 }
 
@@ -291,6 +312,30 @@ def test_what_fits_is_carried_out(on, name):
     before = running(cli.lab)
     assert cli("apply", "-i", cli.inventory, cli.file(playbook), "--yes") == 0, cli.out + cli.err
     assert running(cli.lab) >= before
+
+
+def entering(client, name):
+    """Let someone bring a host into maintenance mode that its VM does not leave; return the task."""
+    task = client.host(name).EnterMaintenanceMode_Task(0, False, None)
+    until(lambda: task.info.state == "running")
+    return task
+
+
+def test_a_host_that_enters_maintenance_mode_takes_no_vm(on, new_client):
+    """`inMaintenanceMode` is false until the last VM has left."""
+    cli = on(farm(vm("t-01") + TEMPLATE % "efi" + vm("g-01", host=2), drs="manual"))
+    client = new_client(cli.lab)
+    task = entering(client, "esx01")
+    upgrade = cli.file(UPGRADE, "upgrade.yml")
+    assert cli("plan", "-i", cli.inventory, upgrade, "-o", "json") == 1
+    assert [(p["rule"], "entering maintenance mode" in p["message"]) for p in json.loads(cli.out)["problems"]] == [
+        ("admission.host-state", True)
+    ]
+    assert cli("apply", "-i", cli.inventory, cli.file(made(8), "made.yml"), "--yes") == 0, cli.out + cli.err
+    assert {v["host"] for v in cli.lab.get("/lab/farm")["vms"] if v["name"].startswith("n-")} == {"esx02.lab.local"}
+    task.CancelTask()
+    until(lambda: task.info.state == "error")
+    assert cli("apply", "-i", cli.inventory, upgrade, "--yes") == 0, cli.out + cli.err
 
 
 def test_a_power_on_that_its_pool_refuses_beside_a_window_comes_after_it(on):

@@ -29,10 +29,10 @@ LATENCY, THREADS_PER_CORE = "config.latencySensitivity", "config.hardware.simult
 OVERHEAD = "config.initialOverhead.initialMemoryReservation"
 FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardware.device"
 POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
-SWAP_PLACE = "config.swapPlacement"
+SWAP_PLACE, AFFINITY = "config.swapPlacement", "config.cpuAffinity"
 PATHS = (
-    *(CPUS, CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, OVERHEAD, FIRMWARE, VERSION, DEVICES),
-    *(POOL, NETWORKS, STORES, SWAP_PLACE),
+    *(CPUS, CORES, AUTO_CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, THREADS_PER_CORE, AFFINITY),
+    *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
 SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
@@ -209,7 +209,7 @@ def machine_of(
         swap_place=str(facts.get(SWAP_PLACE) or "").replace("inherit", ""),
         pool=str(facts.get(POOL) or ""),
         remote=tuple(_drives(devices)),
-        affinity=bool((facts.get("config.cpuAffinity") or {}).get("affinitySet")),
+        affinity=bool((facts.get(AFFINITY) or {}).get("affinitySet")),
     )
 
 

@@ -12,6 +12,8 @@ from vsphere_ai.model.facts import Facts
 
 THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.numCpuCores", "config.hyperThread"
 PATHS = (THREADS, CORES, ACTIVE)
+MOST_OF_VM, MOST_OF_HOST = "capability.maxSupportedVcpus", "capability.maxHostSupportedVcpus"
+"""Ceilings of release and licence: vCPUs of a VM, and of all running VMs of a host; unset where there is none."""
 
 
 class Processors(NamedTuple):

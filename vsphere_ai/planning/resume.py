@@ -12,6 +12,7 @@ from vsphere_ai.admission.requirements.pool import RUNTIME as POOL_USE
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.estate.maintenance import TASKS
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.records.recorded_steps import RecordedStep
@@ -203,7 +204,7 @@ def _without_figures(objects: Mapping[str, Facts], cluster: str) -> dict[str, Fa
 
 def _before_the_run(pending: Pending, facts: Facts) -> dict[str, object]:
     if pending.kind == "maintenance":
-        return {"runtime.inMaintenanceMode": False}
+        return {"runtime.inMaintenanceMode": False, TASKS: ()}
     if pending.kind == "ssh":
         services = facts.get("config.service.service", ())
         stopped = ({**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)

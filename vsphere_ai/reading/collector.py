@@ -15,6 +15,7 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.language.inventories.selected import RECORD, Want
 from vsphere_ai.language.inventories.selectors import Unread
+from vsphere_ai.model.estate.maintenance import TASK_PATHS, TASKS
 from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.plain import Plain, objects
@@ -180,7 +181,7 @@ def _sound(estate: Estate, request: CollectorRequest, depth: Depth) -> dict[str,
         vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
         services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
         worth = [request.worth(h, SOFTWARE) or request.worth(h, "") for h in hosts]
-        return [services, worth, _red(hosts), _recent(vms)]
+        return [services, worth, _red(hosts), _recent((*hosts, *vms))]
 
     return dict(evaluate(estate, look)[1].objects)
 
@@ -193,8 +194,8 @@ def _with_answers(
     asked = [(h, p, query) for h in hosts for p, query in calls if h.ref in depth.asked or request.worth(h, p)]
     objects |= _ask(vcenter, asked, request.parallel)
     objects |= _alarms(vcenter, hosts)
-    recent = _recent(objects[ref] for ref in sorted(depth.vms) if ref in objects)
-    objects |= vcenter.read_objects(recent, {"Task": ("info.descriptionId", "info.state")}) if recent else {}
+    recent = _recent(objects[ref] for ref in sorted(depth.hosts | depth.vms) if ref in objects)
+    objects |= vcenter.read_objects(recent, {"Task": TASK_PATHS}) if recent else {}
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
     return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
 
@@ -287,9 +288,9 @@ def _red(hosts: Iterable[Facts]) -> list[str]:
     return sorted({s["alarm"] for s in states if s.get("overallStatus") == "red"})
 
 
-def _recent(vms: Iterable[Facts]) -> list[str]:
-    """Return the tasks that are at work on these VMs, or were lately."""
-    return sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
+def _recent(read: Iterable[Facts]) -> list[str]:
+    """Return the tasks that are at work on these hosts and VMs, or were lately."""
+    return sorted({ref for facts in read for ref in facts.get(TASKS, ())})
 
 
 def _closely(request: CollectorRequest) -> dict[str, tuple[str, ...]]:

@@ -66,7 +66,7 @@ def _usable(pod: Facts, place: MemberPlace, wanted: WantedSet, estate: Estate) -
 
 def _reached(store: Facts, place: MemberPlace, wanted: WantedSet, estate: Estate) -> int:
     """Return how many hosts in service of the set's cluster have mounted a datastore."""
-    hosts = {h.ref for h in in_service(hosts_of(wanted, place, estate))}
+    hosts = {h.ref for h in in_service(hosts_of(wanted, place, estate), estate)}
     mounts: Sequence[Mapping[str, Any]] = store.get("host") or ()
     return sum(m["key"] in hosts and (m.get("mountInfo") or {}).get("accessible") is not False for m in mounts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from vsphere_ai.model.estate.maintenance import enters_maintenance
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member, MemberFault
 from vsphere_ai.sets.members import MembersFound
@@ -21,18 +22,17 @@ def spread(found: MembersFound, estate: Estate) -> MembersFound:
     members = []
     for member in found.members:
         if not member.exists and not member.faults:
-            usable = in_service(hosts_of(found.play.wanted, member.place, estate))
+            usable = in_service(hosts_of(found.play.wanted, member.place, estate), estate)
             member = _on(member, min(usable, key=lambda h: (count[h.ref], crowd[h.ref], h.name)) if usable else None)
             count[member.place.host] += 1
         members.append(member)
     return replace(found, members=tuple(members))
 
 
-def in_service(hosts: tuple[Facts, ...]) -> tuple[Facts, ...]:
-    """Return the hosts that are connected and not in maintenance mode."""
-    return tuple(
-        h for h in hosts if h.get("runtime.connectionState") == "connected" and not h.get("runtime.inMaintenanceMode")
-    )
+def in_service(hosts: tuple[Facts, ...], estate: Estate) -> tuple[Facts, ...]:
+    """Return the hosts that are connected, and neither in maintenance mode nor on their way there."""
+    connected = (h for h in hosts if h.get("runtime.connectionState") == "connected")
+    return tuple(h for h in connected if not h.get("runtime.inMaintenanceMode") and not enters_maintenance(h, estate))
 
 
 def _on(member: Member, host: Facts | None) -> Member:

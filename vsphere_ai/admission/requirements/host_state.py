@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.admission.base import ARRIVES, AdmissionCase, Reason, requirement
+from vsphere_ai.model.estate.maintenance import enters_maintenance
 
 PATHS = (
     "runtime.connectionState",
     "runtime.inMaintenanceMode",
     "runtime.powerState",
+    "runtime.inQuarantineMode",
+    "recentTask",
 )
 
 
@@ -24,7 +27,8 @@ PATHS = (
 def host_state(case: AdmissionCase) -> Iterator[Reason]:
     """A host takes VMs only while it is connected, and neither in maintenance mode nor about to enter it.
 
-    A host in standby is none: DRS may start it, and a plan does not wait for that.
+    While it enters maintenance mode, `inMaintenanceMode` is false and the task runs. A host in standby is none: DRS may
+    start it, and a plan does not wait for that.
     """
     host, situation = case.host, case.situation
     if host.ref in situation.down:
@@ -35,6 +39,9 @@ def host_state(case: AdmissionCase) -> Iterator[Reason]:
         yield case.no(f"it is {state or 'in an unknown state'}", "reconnect the host", fault="HostNotConnected")
     if host.get("runtime.inMaintenanceMode"):
         yield case.no("it is in maintenance mode", "take it out of maintenance mode", fault="InvalidHostState")
+    elif enters_maintenance(host, situation.view.estate):
+        message = "it is entering maintenance mode, by a task that this run has not started"
+        yield case.no(message, "wait for the task to end, or cancel it", fault="InvalidHostState")
     if host.get("runtime.powerState") == "standBy":
         yield case.no("it is in standby", "power it on", fault="InvalidHostState")
     if host.get("runtime.inQuarantineMode"):

@@ -8,10 +8,11 @@ from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, gb,
 from vsphere_ai.admission.machine import Bounds
 from vsphere_ai.model.facts import Facts
 
-SIZE, SYSTEM, MOST = (
+SIZE, SYSTEM, MOST, TIERS = (
     "hardware.memorySize",
     "systemResources.config.memoryAllocation.reservation",
-    ("capability.maxSupportedVmMemory"),
+    "capability.maxSupportedVmMemory",
+    "hardware.memoryTierInfo",
 )
 UNREAD_SHARE, UNREAD_MB = 0.06, 2048
 """Where the host does not say what is its own, it is between nothing and 6 % and 2 GB (unverified bound)."""
@@ -22,7 +23,7 @@ def capacity(host: Facts) -> Bounds | None:
     """Return the MB that a host can guarantee to VMs; None where its memory was not read.
 
     What the hypervisor keeps is the reservation of its system resources where the host shows it. With memory tiering
-    the size may include NVMe, which guarantees nothing: the upper bound stays.
+    the size may include NVMe, and reservations are counted against DRAM: its size is the upper bound.
     """
     size = host.get(SIZE)
     if size is None:
@@ -37,8 +38,11 @@ def capacity(host: Facts) -> Bounds | None:
 
 
 def _dram(host: Facts) -> float | None:
-    known = host.get("summary.usageSummary.tier0MemCapacityMB")
-    return float(known) if known else None
+    """Return the MB of DRAM of a host with several tiers of memory (HostMemoryTierInfo); None of any other."""
+    tiers = host.get(TIERS) or ()
+    if len({str(tier.get("type")) for tier in tiers}) < 2:
+        return None
+    return sum(float(tier.get("size") or 0) for tier in tiers if tier.get("type") == "DRAM") / _MIB or None
 
 
 def _needs_no_more(case: AdmissionCase) -> bool:
@@ -54,7 +58,7 @@ def _needs_no_more(case: AdmissionCase) -> bool:
     "Reserved memory",
     occasions=RUNS | {"reconfigure"},
     source="vSphere Resource Management 8.0, admission control; vSphere API, InsufficientHostMemoryCapacityFault",
-    reads={"HostSystem": (SIZE, SYSTEM)},
+    reads={"HostSystem": (SIZE, SYSTEM, MOST, TIERS)},
     faults=("InsufficientHostMemoryCapacityFault", "MemorySizeNotSupported"),
     shared=True,
 )

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from vsphere_ai.errors import OutcomeUnknown, VsphereAiError
 from vsphere_ai.execution.actions.context import Context, Say, Withdrawn, polling
+from vsphere_ai.model.estate.maintenance import TASK_PATHS, is_entering, is_of_maintenance
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 
@@ -17,8 +18,6 @@ SETTLED = 60.0  # seconds a cancelled task is given to end
 TWINS = timedelta(seconds=5)
 """How far apart the two tasks of one request that arrived twice are queued."""
 _ORIGIN = ("info.descriptionId", "info.state", "info.queueTime", "info.completeTime", "info.reason")
-ENTERING = "entermaintenancemode"
-"""End of a task's `descriptionId`, in lower case, when it brings a host into maintenance mode."""
 
 
 def entering(context: Context, host: Target) -> tuple[str, ...]:
@@ -26,12 +25,8 @@ def entering(context: Context, host: Target) -> tuple[str, ...]:
     refs = [str(ref) for ref in context.read(host, "recentTask").get("recentTask") or ()]
     if not refs:
         return ()
-    found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")})
     return tuple(
-        ref
-        for ref, task in found.items()
-        if str(task.get("info.descriptionId", "")).lower().endswith(ENTERING)
-        and task.get("info.state") in ("queued", "running")
+        ref for ref, task in context.vcenter.read_objects(refs, {"Task": TASK_PATHS}).items() if is_entering(task)
     )
 
 
@@ -54,7 +49,7 @@ def arrived_twice(context: Context, host: Target, refused: str) -> bool:
 
 
 def _is_twin(mine: Facts, other: Facts) -> bool:
-    if not str(other.get("info.descriptionId", "")).lower().endswith(ENTERING):
+    if not is_of_maintenance(other):
         return False
     if other.get("info.state") not in ("queued", "running", "success") or not other.get("info.queueTime"):
         return False

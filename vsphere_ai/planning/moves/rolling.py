@@ -9,6 +9,7 @@ from functools import cached_property
 from math import floor
 
 from vsphere_ai.language.playbooks.play import Rolling, TargetPlans
+from vsphere_ai.model.estate.maintenance import enters_maintenance
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.name_ranges import listed
@@ -101,8 +102,8 @@ def make_rolls(
 
 
 def is_down(estate: Estate, host: Target) -> bool:
-    """Return whether a host is out of service already."""
-    return why_down(estate[host.ref]) != ""
+    """Return whether a host is out of service already, or about to be."""
+    return why_down(estate[host.ref]) != "" or enters_maintenance(estate[host.ref], estate)
 
 
 def why_down(facts: Facts) -> str:

@@ -1,0 +1,27 @@
+"""Hosts on their way into maintenance mode: `inMaintenanceMode` is false until the task has ended (HostRuntimeInfo)."""
+
+from __future__ import annotations
+
+from vsphere_ai.model.facts import Estate, Facts
+
+TASKS = "recentTask"
+"""Property of an object: its tasks of the last minutes, those at work among them."""
+TASK_PATHS = ("info.descriptionId", "info.state")
+ENTERING = "entermaintenancemode"
+"""End of a task's `descriptionId`, in lower case, when it brings a host into maintenance mode."""
+
+
+def is_entering(task: Facts) -> bool:
+    """Return whether a task brings a host into maintenance mode just now; `task` has been read for `TASK_PATHS`."""
+    return is_of_maintenance(task) and task.get("info.state") in ("queued", "running")
+
+
+def is_of_maintenance(task: Facts) -> bool:
+    """Return whether a task brings a host into maintenance mode, or has done so."""
+    return str(task.get("info.descriptionId", "")).lower().endswith(ENTERING)
+
+
+def enters_maintenance(host: Facts, estate: Estate) -> bool:
+    """Return whether a host was entering maintenance mode when it was read: it takes no VM from then on."""
+    tasks = (estate.get(str(ref)) for ref in host.get(TASKS) or ())
+    return any(task is not None and is_entering(task) for task in tasks)
