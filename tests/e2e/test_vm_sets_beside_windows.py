@@ -47,7 +47,8 @@ def playbook(cli, host, gb, *windows):
     where = f"{{hosts: [esx0{host}.lab.local], vm_host_rule: must}}"
     text = play("train-[01:01]", nics=1, cpus=2, memory_gb=gb, placement=where, more=FULL)
     hosts = ",".join(f"esx0{n}.lab.local" for n in windows)
-    return cli.file(f"- hosts: {hosts}\n  nics: {{vmnic1: {{speed: 10000}}}}\n  rolling: {ROLLING}\n{text}")
+    emptied = f"- hosts: {hosts}\n  nics: {{vmnic1: {{speed: 10000}}}}\n  rolling: {ROLLING}\n" if hosts else ""
+    return cli.file(emptied + text)
 
 
 def running(sets):
@@ -60,6 +61,17 @@ def test_a_new_vm_powers_on_before_the_window_whose_vms_drs_could_move_to_its_ho
     text = playbook(cli, 2, 32, 1)
     assert sets("plan", text) == 0, cli.out
     assert "train-01 powered on before the first window: DRS may move VMs to the same host" in " ".join(cli.out.split())
+    assert sets("apply", text, "--yes") == 0, cli.out + cli.err
+    assert running(sets) == {"moves": "esx03.lab.local", "train-01": "esx02.lab.local"}
+
+
+def test_a_vm_of_a_set_that_is_changed_keeps_its_memory(farm, cli):
+    """While it is off, its host would be the first of two without a VM."""
+    sets = farm((64, 48, 48), ("moves", 1, 24))
+    sets.applied(playbook(cli, 2, 20).read_text(encoding="utf-8"))
+    text = playbook(cli, 2, 32, 1)
+    assert sets("plan", text) == 0, cli.out
+    assert "train-01 changed before the first window: DRS may move VMs" in " ".join(cli.out.split())
     assert sets("apply", text, "--yes") == 0, cli.out + cli.err
     assert running(sets) == {"moves": "esx03.lab.local", "train-01": "esx02.lab.local"}
 

@@ -23,7 +23,6 @@ from vsphere_ai.model.finding import Problem, by_target
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import counted
-from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.starts import Starts
@@ -116,8 +115,7 @@ class Windows:
     def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
         """Yield VMs on hosts without a window whose changes may come before it: those that need no more then, and all.
 
-        What is changed for a set is tied to its other VMs, and comes when these come. Those that come first already
-        (see `secured`) stay among them.
+        Those that come first already (see `secured`) stay among them.
         """
         every = self._changed_elsewhere(roll)
         less = tuple(vm for vm in every if vm in roll.changed_first or self._needs_no_more(vm.ref))
@@ -163,7 +161,7 @@ class Windows:
         estate = self.outlook.before.estate
         hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
         vms = [t for t in self.steps if t.kind == "vm" and estate.is_on(t.ref) and t not in self.destroyed]
-        homes = ((vm, estate.host_of(vm.ref)) for vm in sorted(vms) if member_of(estate, vm.ref) is None)
+        homes = ((vm, estate.host_of(vm.ref)) for vm in sorted(vms))
         return tuple(vm for vm, home in homes if home is not None and home.ref in hosts)
 
     def _needs_no_more(self, ref: str) -> bool:
