@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.vm_sets import HOSTS, play
+from support.vm_sets import FARM, HOSTS, play
 
 pytestmark = pytest.mark.lab
 NAMES = ("train-01", "train-02", "train-03", "train-04")
@@ -80,3 +80,17 @@ def test_a_limit_to_one_vm_destroys_none_of_those_that_leave(sets, cli, new_clie
     assert sets("apply", less, "--limit", "train-01", "--yes") == 0, cli.out + cli.err
     assert {"train-02", "train-03"} <= sets.names
     assert sets.addresses() == held
+
+
+@pytest.mark.parametrize(("reserved", "free_gb"), [("full", 18), ("0", 28)])
+def test_a_vm_is_replaced_where_only_its_own_disks_leave_room(sets, cli, make_lab, monkeypatch, reserved, free_gb):
+    """A clone takes 10 GB, and 10 more for a swap file where no memory is reserved."""
+    more = f"datastores: [{{name: vsan-gpu}}, {{name: small, type: VMFS, capacity_gb: 1000, free_gb: {free_gb}}}]\n"
+    sets.lab = make_lab(FARM + more)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(sets.lab.directory))
+    own = f"  hardware: {{memory_reservation: {reserved}}}\n"
+    text = play("train-[01:01]", nics=1, datastore="small", cpus=2, memory_gb=10, more=own)
+    sets.applied(text)
+    assert "vm_set.no-space" in sets.refused(text.replace("01:01", "01:02")), "another one has no room"
+    assert sets("replace", cli.file(text), "train-01", "--yes", "--destroy", 1) == 0, cli.out + cli.err
+    assert sets.vms()["train-01"]["power"] == "poweredOn"

@@ -132,6 +132,52 @@ def test_all_new_vms_need_their_space(thin, free_gb, disk_gb, rules):
     assert {f.rule for f in found} == rules
 
 
+FIRST_CLASS = {**disk(thin=False, key=2001), "vDiskId": "fcd-1"}
+
+
+def old_vm(number, unshared_gb, **more):
+    """A running VM of 4 GB, of which 1 GB is reserved, that is to be destroyed."""
+    facts = {
+        "name": f"old-{number}", "runtime.powerState": "poweredOn", "config.hardware.memoryMB": 4096,
+        "config.memoryAllocation.reservation": 1024, "config.hardware.device": (disk(thin=False),),
+        "storage.perDatastoreUsage": ({"datastore": "Datastore:datastore-1", "unshared": unshared_gb << 30},),
+    }  # fmt: skip
+    return Facts(f"VirtualMachine:{number}", {**facts, **more})
+
+
+@pytest.mark.parametrize(
+    ("old", "free_gb", "refused"),
+    [
+        ((), 80, False),
+        ((), 79, True),
+        # two clones of 40 GB; the old VM leaves 33 of which 3 are its swap file
+        ((old_vm(11, 33),), 50, False),
+        ((old_vm(11, 33),), 49, True),
+        # what one leaves beyond the clone that takes its place is not for the other, which may be made before
+        ((old_vm(11, 300),), 40, False),
+        ((old_vm(11, 300),), 39, True),
+        ((old_vm(11, 43), old_vm(12, 43)), 0, False),
+        ((old_vm(11, 33, **{"config.memoryReservationLockedToMax": True}),), 47, False),
+        ((old_vm(11, 33, **{"runtime.powerState": "poweredOff"}),), 47, False),
+        ((old_vm(11, 33, **{"config.hardware.memoryMB": None}),), 79, True),
+        ((old_vm(11, 33, **{"config.hardware.device": (disk(False), FIRST_CLASS)}),), 79, True),
+    ],
+)  # fmt: skip
+def test_a_vm_that_is_destroyed_first_leaves_its_space_to_the_one_in_its_place(old, free_gb, refused):
+    place = MemberPlace(source="VirtualMachine:vm-1", datastore="Datastore:datastore-1")
+    new = [Member("train", i, f"VirtualMachine:{i}", f"t{i}", str(i), place=place) for i in (1, 2)]
+    gone = [Member("train", n, vm.ref, vm.name, vm.ref, exists=True, leaving=True) for n, vm in enumerate(old, 1)]
+    objects = [
+        Facts("VirtualMachine:vm-1", {"name": "u", "config.hardware.device": (disk(thin=False),)}),
+        Facts("Datastore:datastore-1", {"name": "ds", "summary": {"freeSpace": free_gb << 30}}),
+        Facts("VmSet:train", {"name": "train", "members": {m.ref: m for m in (*new, *gone)}}),
+        *old,
+    ]
+    farm = Estate(About("vCenter", "7.0.2", "1", "7.0.2.0", "i"), {facts.ref: facts for facts in objects})
+    found = disk_problems(VmSet(name="train", source="u"), new[0], View(farm))
+    assert {f.rule for f in found} == ({"no-space"} if refused else set())
+
+
 @pytest.mark.parametrize("with_hash", [False, True])
 def test_a_vm_whose_settings_hold_a_hash_is_not_ready(with_hash):
     user = cloud_init.User("ops", (KEY,), has_password=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TIMEOUT = 60
 OFF_BY_THEN = "InvalidPowerState"
 """The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
+NO_SPACE = "NoDiskSpace"
 ENTERS = "HostMaintenanceV1"
 """Type of the action of a recommendation that a host enters maintenance mode (ActionType, API reference)."""
 MOST = 64
@@ -45,6 +46,8 @@ class _Question:
     host: str = ""
     off_by_then: bool = False
     evacuation: Evacuation | None = None
+    replaces: bool = False
+    """Whether a VM is destroyed first, whose name and place the one in question gets."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -195,9 +198,10 @@ def _of_clone(step: Clone, own: Collection[Target], host: Target | None, estate:
     if is_deferred(step.spec):
         return Reply(step.target, CLONE, to, skipped="skipped: it needs what this plan makes first")
     # a VM that is destroyed first has the name still, which would be all that vCenter says
-    name = f"{step.name}-new" if replaced_by(estate, step.target.ref) else step.name
+    replaces = replaced_by(estate, step.target.ref) is not None
+    name = f"{step.name}-new" if replaces else step.name
     args: dict[str, Plain] = {"vm": step.source, "folder": step.folder, "name": name, "spec": step.spec}
-    return _Question(step.target, CLONE, args, to)
+    return _Question(step.target, CLONE, args, to, replaces=replaces)
 
 
 def _of_move(step: Migrate | MoveAway, host: Target, earlier: Collection[Target], estate: Estate) -> _Question | Reply:
@@ -261,7 +265,8 @@ def _replies(question: _Question | Reply, said: Mapping[tuple[str, str], _Said],
 def _of_results(question: _Question, results: Plain) -> Reply:
     read: Any = results
     found = (_as_fault(e) for r in read for e in r.get("error", ()))
-    known = {OFF_BY_THEN} if question.off_by_then else set()
+    # the VM that goes first has its disks still, and planning has counted with what it leaves (`vm_set.no-space`)
+    known = {OFF_BY_THEN} if question.off_by_then else {NO_SPACE} if question.replaces else set()
     warnings = [_as_fault(w).text for r in read for w in r.get("warning", ())]
     return question.replied(faults=[f for f in found if f.type not in known], warnings=warnings)
 

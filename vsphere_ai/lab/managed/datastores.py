@@ -27,6 +27,8 @@ GIB = 1 << 30
 DELTA = 16 << 20
 """Bytes of a child disk into which nothing was written yet."""
 FILES, SIZES, HELD = "files", "sizes", "held"
+SWAP = "swap file"
+"""Among what the lab keeps of a running VM: the datastore of its swap file, and the bytes that it takes there."""
 _PATH = re.compile(r"\[(.+?)\] ?(.*)")
 _CHILD = re.compile(r"-\d{6}$")
 
@@ -276,9 +278,15 @@ def publish(farm: Farm, mo: ManagedObject) -> None:
 
 
 def _usage(farm: Farm, mo: ManagedObject) -> Any:
-    """Return what a VM takes of each datastore, with and without shared files, and what its thin disks may grow by."""
+    """Return what a VM takes of each datastore, with and without shared files, and what its thin disks may grow by.
+
+    The swap file of a running VM is among its files (vSphere API, VirtualMachineUsageOnDatastore).
+    """
+    swap_on, swap = mo.extra.get(SWAP, ("", 0))
     committed: dict[str, int] = {ref._moId: 0 for ref in mo["datastore"]}
-    unshared, growth = dict(committed), dict(committed)
+    growth = dict(committed)
+    committed |= {swap_on: swap} if swap_on in committed else {}
+    unshared = dict(committed)
     for path in mo.extra[HELD]:
         store, file = _split(farm, path)[0], _file(farm, path)
         if store is not None and file is not None:

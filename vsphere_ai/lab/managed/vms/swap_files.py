@@ -12,8 +12,6 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import datastores
 from vsphere_ai.lab.store import ManagedObject
 
-HELD = "swap file"
-"""Among what the lab keeps of a running VM: the datastore of its swap file, and the bytes that it takes there."""
 IN_FULL = ("VMFS",)
 """Types of datastores on which a swap file takes its size."""
 NOT_LOCAL = ("vsan", "VVOL")
@@ -46,7 +44,7 @@ def datastore(farm: Farm, vm: ManagedObject, host: ManagedObject, config: Any) -
 
 def held_on(vm: ManagedObject) -> str:
     """Return the reference of the datastore that has the swap file of a running VM; empty without one."""
-    return str(vm.extra.get(HELD, ("", 0))[0])
+    return str(vm.extra.get(datastores.SWAP, ("", 0))[0])
 
 
 def hold(farm: Farm, vm: ManagedObject) -> None:
@@ -56,12 +54,12 @@ def hold(farm: Farm, vm: ManagedObject) -> None:
         return
     drop(farm, vm)
     size = size_bytes(store, vm["config"])
-    vm.extra[HELD] = store.moid, size
+    vm.extra[datastores.SWAP] = store.moid, size
     datastores.take(farm, store, size)
 
 
 def drop(farm: Farm, vm: ManagedObject) -> None:
     """Delete the swap file of a VM that does not run any more."""
-    moid, size = vm.extra.pop(HELD, ("", 0))
+    moid, size = vm.extra.pop(datastores.SWAP, ("", 0))
     if moid:
         datastores.take(farm, farm.store.objects[moid], -size)
