@@ -10,6 +10,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import Member, MemberFault, disk_files, disks_by_file, mark_of
+from vsphere_ai.resources.makes_vms import USAGE
 from vsphere_ai.resources.vm_set.added_disks import is_added
 
 DETACH = "detach it first, or with: vsphere-ai destroy ... --detach-disks"
@@ -74,3 +75,24 @@ def destroy_step(target: Target, member: Member, facts: Facts, detached: Sequenc
         detached=tuple(detached),
         summary=f"{first}destroy, with {counted(len(own), 'disk')}",
     )
+
+
+def freed_bytes(facts: Facts | None) -> dict[str, int]:
+    """Return the bytes that a VM leaves for certain when it is destroyed, by datastore: what no other VM uses.
+
+    Its swap file is left out, of which admission takes account; where disks are not its own, nothing is certain.
+    """
+    if facts is None or foreign_disks(facts):
+        return {}
+    size, kept = facts.get("config.hardware.memoryMB"), facts.get("config.memoryAllocation.reservation")
+    locked = facts.get("config.memoryReservationLockedToMax") is True
+    if facts.get("runtime.powerState") != "poweredOn" or locked:
+        swap = 0
+    elif size is None:
+        return {}
+    else:
+        swap = (int(size) - int(kept or 0)) << 20
+    usage: Sequence[Mapping[str, Any]] = facts.get(USAGE) or ()
+    return {
+        str(each["datastore"]): max(int(each.get("unshared") or 0) - swap, 0) for each in usage if "datastore" in each
+    }

@@ -24,7 +24,7 @@ from vsphere_ai.resources.vm_set.added_disks import (
     named_disks,
     template_disks,
 )
-from vsphere_ai.resources.vm_set.destruction import foreign_disks
+from vsphere_ai.resources.vm_set.destruction import freed_bytes
 from vsphere_ai.resources.vm_set.settings import SetDisk, VmSetFields
 
 
@@ -178,30 +178,9 @@ def _new_space(view: View, states: Mapping[str, VmSetFields]) -> Counter[str]:
             for disk in _thick(said):
                 takes[_named_store(disk, view.estate) or home] += disk.gb * GB
             # the VM whose place it takes is destroyed before it is made
-            takes.subtract(_freed(view.estate.get(old.get((each.set, each.index)))))
+            takes.subtract(freed_bytes(view.estate.get(old.get((each.set, each.index)))))
             needed.update(+takes)  # what more it leaves is not for others, which may be made before
     return needed
-
-
-def _freed(facts: Facts | None) -> dict[str, int]:
-    """Return the bytes that a VM leaves for certain when it is destroyed, by datastore: what no other VM uses.
-
-    Its swap file is left out, of which admission takes account; where disks are not its own, nothing is certain.
-    """
-    if facts is None or foreign_disks(facts):
-        return {}
-    size, kept = facts.get("config.hardware.memoryMB"), facts.get("config.memoryAllocation.reservation")
-    locked = facts.get("config.memoryReservationLockedToMax") is True
-    if facts.get("runtime.powerState") != "poweredOn" or locked:
-        swap = 0
-    elif size is None:
-        return {}
-    else:
-        swap = (int(size) - int(kept or 0)) << 20
-    usage: Sequence[Device] = facts.get(USAGE) or ()
-    return {
-        str(each["datastore"]): max(int(each.get("unshared") or 0) - swap, 0) for each in usage if "datastore" in each
-    }
 
 
 def _bytes(state: VmSetFields, source: Facts | None) -> int:
