@@ -195,7 +195,7 @@ def test_memory_nobody_knows_is_none_at_all():
     probes = {**smi(BOTH_ON), **A100_550}
     probes[GPUS.name] = CommandOutput(0, probes[GPUS.name].stdout.replace("40960", "[N/A]"))
     mine, _ = board_as_listed(host(ESX1, device=0x7777, probes=probes), FIRST, None)
-    assert mine.memory_gb == 0
+    assert mine.memory_gb is None
 
 
 def test_an_instance_of_a_profile_nobody_lists_is_known_all_the_same():

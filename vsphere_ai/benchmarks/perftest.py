@@ -64,7 +64,8 @@ class PerftestRun:
     @property
     def latency(self) -> float | None:
         """The typical latency of the smallest message in µs, its average where no typical one is printed."""
-        row = min(self.rows, key=lambda r: r.get("#bytes", 0), default={})
+        sized = [row for row in self.rows if "#bytes" in row]
+        row = min(sized, key=lambda r: r["#bytes"]) if sized else next(iter(self.rows), {})
         names = ("t_typical[usec]", "t_typical", "t_avg[usec]", "t_avg")
         return next((row[name] for name in names if name in row), None)
 
@@ -188,7 +189,7 @@ def _judged(rate: RailRate, middle: float) -> Finding | None:
     if rate.measured < HALF * middle:
         text = f"{name} reaches {rate.measured:.1f} Gb/s, {rate.measured / middle:.0%} of the other rails"
         return of_run("rdma.half-speed", "fail", text, "check its link speed, PCIe width, and the switch port")
-    if rate.measured < LINE_RATE_SHARE * (rate.speed or 0):
+    if rate.speed is not None and rate.measured < LINE_RATE_SHARE * rate.speed:
         text = f"{name} reaches {rate.measured:.1f} of {rate.speed:g} Gb/s"
         return of_run("rdma.below-line-rate", "warn", text, "check MTU, flow control and NUMA nodes")
     return None

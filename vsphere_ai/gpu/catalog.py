@@ -114,7 +114,7 @@ class Board:
     key: str
     title: str
     architecture: str
-    memory_gb: int
+    memory_gb: int | None
     products: tuple[Product, ...] = ()
     memory_slices: int = 0
     compute_slices: int = 0
@@ -206,18 +206,18 @@ def board(key: str) -> Board:
     raise UnknownBoard(f"unknown GPU board {key!r}", f"{hint}known boards: {', '.join(keys)}")
 
 
-def board_of_device(device_id: int, subsystem_id: int = 0) -> Board | None:
+def board_of_device(device_id: int, subsystem_id: int | None = None) -> Board | None:
     """Return the board with that NVIDIA PCI device id (``0x20f1``), None when the catalogue does not know it.
 
     Its vGPU names are those of this device's product alone. Of products that share a device id the subsystem id
-    decides; an unknown one (0, or that of a server maker) leaves all of them. vSphere shows the ids as signed 16-bit
+    decides; an unknown one (None, or that of a server maker) leaves all of them. vSphere shows the ids as signed 16-bit
     numbers; both spellings are understood.
     """
-    return _of_device(device_id & 0xFFFF, subsystem_id & 0xFFFF)
+    return _of_device(device_id & 0xFFFF, subsystem_id & 0xFFFF if subsystem_id is not None else None)
 
 
 @cache
-def _of_device(device_id: int, subsystem_id: int) -> Board | None:
+def _of_device(device_id: int, subsystem_id: int | None) -> Board | None:
     found = next((b for b in boards() if device_id in b.device_ids), None)
     if found is None:
         return None

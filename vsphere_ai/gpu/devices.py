@@ -44,7 +44,7 @@ def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[PhysicalGpu, ...]:
             d["id"],
             d["deviceId"] & UNSIGNED,
             d.get("deviceName", ""),
-            board_of_device(d["deviceId"], d.get("subDeviceId") or 0),
+            board_of_device(d["deviceId"], d.get("subDeviceId")),
         )
         for d in physical
     )

@@ -70,6 +70,6 @@ class Parted(BaseModel):
 
 def subsystem_of(device: Mapping[str, Any] | None) -> int | None:
     """Return subsystem id and vendor of a PCI device as one number, None when it is not shown; vSphere's are signed."""
-    if device is None or device.get("subDeviceId") is None:
+    if device is None or device.get("subDeviceId") is None or device.get("subVendorId") is None:
         return None
-    return (int(device["subDeviceId"]) & 0xFFFF) << 16 | int(device.get("subVendorId") or 0) & 0xFFFF
+    return (int(device["subDeviceId"]) & 0xFFFF) << 16 | int(device["subVendorId"]) & 0xFFFF

@@ -302,7 +302,7 @@ def gpu_events(observed: ObservedVm, now: datetime, hours: float) -> tuple[GpuEv
     inside = [e for e in events(guest.kernel, boot=boot, since=since) if e.kind in GPU_KINDS]
     found = [_event_of(observed, e, start, virtual=True) for e in inside]
     known = {(found_event.gpu, found_event.event.number) for found_event in found}
-    ahead = timedelta(seconds=host.clock_ahead or 0.0)
+    ahead = host.correction
     for event in events(host.log, since=since + ahead):
         event = replace(event, time=event.time - ahead) if event.time is not None else event
         made = _event_of(observed, event, start, virtual=False)

@@ -143,7 +143,7 @@ def in_use(guest: GuestFacts) -> str:
             return f"it cannot be seen whether they are free: {guest.failures[asked.name]}"
     if guest.processes:
         return f"process {', '.join(str(pid) for pid in sorted({pid for pid, _ in guest.processes})[:5])}"
-    full = next((gpu for gpu in guest.gpus if (gpu.memory_used or 0) >= MEMORY_IN_USE), None)
+    full = next((gpu for gpu in guest.gpus if gpu.memory_used is not None and gpu.memory_used >= MEMORY_IN_USE), None)
     return f"{full.memory_used} MiB of GPU {full.index}" if full else ""
 
 

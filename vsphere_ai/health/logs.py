@@ -28,7 +28,7 @@ def log_findings(
 ) -> Iterator[VmFinding]:
     """Yield what the logs say against a VM; XIDs are judged with those of other VMs, see `xid_findings`."""
     boot = now - timedelta(seconds=guest.uptime) if guest.uptime is not None else None
-    inside, outside = outages_in(guest.kernel, boot), outages_in(host.events, ahead=host.clock_ahead or 0.0)
+    inside, outside = outages_in(guest.kernel, boot), outages_in(host.events, ahead=host.correction.total_seconds())
     for rail in node.rails:
         yield from _outages(node, rail, guest, ((outside, inside), now, profile.xid_hours))
     seen: set[str] = set()

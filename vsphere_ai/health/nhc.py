@@ -176,7 +176,7 @@ def _faults(line: NhcLine, raw: str) -> Iterator[NhcFault]:
         yield NhcFault(line.number, raw.find(SEPARATOR) + 1, "no check follows")
     elif line.check not in CHECKS | OF_AZURE:
         yield NhcFault(line.number, column, _UNKNOWN.format(line.check), is_note=True)
-    elif len(line.arguments) < LEAST.get(line.check, 0):
+    elif line.check in LEAST and len(line.arguments) < LEAST[line.check]:
         yield NhcFault(line.number, column, f"{line.check} needs {LEAST[line.check]} arguments or more")
 
 

@@ -153,7 +153,11 @@ def _gpus(node: Node, facts: GuestFacts, wanted: PreflightRequirements) -> Itera
         yield _fail("gpu-count", node, have, remedy, _parts(node))
         return
     busy = sorted({pid for pid, _ in facts.processes})
-    full = [gpu for gpu in facts.gpus[: wanted.processes or None] if (gpu.memory_used or 0) >= MEMORY_IN_USE]
+    full = [
+        gpu
+        for gpu in facts.gpus[: wanted.processes or None]
+        if gpu.memory_used is not None and gpu.memory_used >= MEMORY_IN_USE
+    ]
     if busy:
         pids = ", ".join(map(str, busy[:5]))
         yield _fail("gpu-free", node, f"GPUs are in use by process {pids}", "end it, or wait", _parts(node))

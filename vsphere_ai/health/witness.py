@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from vsphere_ai.health.answers import GuestFacts, SmiGpu
 from vsphere_ai.health.finding import VmFinding, VmJudge, Witness
@@ -52,6 +52,11 @@ class HostFacts:
     clock_ahead: float | None = None
     """Seconds that the host's clock is ahead of this machine's; None where it was not asked."""
 
+    @property
+    def correction(self) -> timedelta:
+        """What times of its logs are ahead of this machine's; nothing where its clock was not asked."""
+        return timedelta() if self.clock_ahead is None else timedelta(seconds=self.clock_ahead)
+
 
 def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough: bool) -> Iterator[VmFinding]:
     """Yield what the host says against a VM."""
@@ -77,8 +82,8 @@ def host_findings(node: Node, guest: GuestFacts, host: HostFacts, *, passthrough
         )
     if not passthrough:
         yield from _branch(node, guest, host)
-    ahead = host.clock_ahead or 0.0
-    if abs(ahead) > CLOCK_OFF:
+    ahead = host.clock_ahead
+    if ahead is not None and abs(ahead) > CLOCK_OFF:
         message = f"the clock of its host is {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}: so are its logs"
         yield VmJudge(node, side="host")("host-clock", "warn", message, "set NTP of the host (`ntp` of a play)")
     yield from _uplinks(node, guest, host)
@@ -98,10 +103,11 @@ def gpu_findings(node: Node, gpu: SmiGpu, part: str, witness: Witness = "host") 
         yield said("remap", "fail", "a row of its memory could not be remapped", WORDS["isolate"])
     elif gpu.remap_pending:
         yield said("remap", "warn", "a row of its memory is to be remapped at the next reset", WORDS["reset_gpu"])
-    bad = [words for bit, words in BAD_THROTTLES.items() if (gpu.throttle or 0) & bit]
+    throttle = gpu.throttle
+    bad = [] if throttle is None else [words for bit, words in BAD_THROTTLES.items() if throttle & bit]
     if bad:
         yield said("throttle", "fail", f"its clocks are lowered: {', '.join(bad)}", "look at cooling and power supply")
-    elif (gpu.throttle or 0) & CAPPED:
+    elif throttle is not None and throttle & CAPPED:
         yield said("throttle", "warn", "its clocks are lowered by the power cap", "look at the power limit")
     _, _, now, most = gpu.pcie
     if now is not None and most is not None and now < most:

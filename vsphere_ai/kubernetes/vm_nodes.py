@@ -175,7 +175,8 @@ def _passed(device: VirtualDevice) -> Iterator[NicModel]:
     backing = device.get("backing") or {}
     models: list[tuple[int, int]] = []
     if backing.get("_typeName") == pci.FIXED:
-        models.append((int(backing.get("vendorId") or 0), int(str(backing.get("deviceId") or "0"), 16)))
+        if backing.get("vendorId") is not None and backing.get("deviceId"):  # else its model is not known
+            models.append((int(backing["vendorId"]), int(str(backing["deviceId"]), 16)))
     elif backing.get("_typeName") == pci.DYNAMIC:
         models += [(each["vendorId"], each["deviceId"]) for each in backing.get("allowedDevice", ())]
     for vendor, model in models:

@@ -50,7 +50,7 @@ def _seconds(value: object) -> object:
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found is None or not value:
         raise ValueError("this is not a time\nwrite a number and a unit: 90s, 30m, 1h30m")
-    return sum(int(number or 0) * unit for number, unit in zip(found.groups(), (3600, 60, 1), strict=True))
+    return sum(int(number) * unit for number, unit in zip(found.groups(), (3600, 60, 1), strict=True) if number)
 
 
 def _elastic(text: str) -> str:

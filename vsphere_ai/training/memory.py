@@ -60,7 +60,8 @@ class Memory:
     @property
     def total(self) -> float:
         """All that is known."""
-        return self.weights + self.gradients + self.optimizer + (self.activations or 0) + self.overhead
+        known = self.weights + self.gradients + self.optimizer + self.overhead
+        return known if self.activations is None else known + self.activations
 
 
 def memory(parameters: float, parallel: Parallel, shape: Shape | None = None) -> Memory:

@@ -33,7 +33,9 @@ def nccl_settings(node: Node, options: Nccl | None = None, nodes: Sequence[Node]
 
 def rails_in_order(node: Node) -> tuple[Rail, ...]:
     """Return the rails of a node by number; those without a number last."""
-    return tuple(sorted(node.rails, key=lambda r: (r.number is None, r.number or 0, r.interface)))
+    numbered = sorted((r.number, r.interface, r) for r in node.rails if r.number is not None)
+    others = sorted((r for r in node.rails if r.number is None), key=lambda r: r.interface)
+    return (*(r for _, _, r in numbered), *others)
 
 
 def _settings(node: Node, options: Nccl, nodes: Sequence[Node]) -> Iterator[Setting]:

@@ -93,7 +93,8 @@ def judged(
         return JobProgress("hung", said, suspects, notes) if dead else JobProgress("going", said, (), notes)
     if not stalled:
         return JobProgress("hung" if suspects else "unknown", f"{said}: too few steps to judge", suspects, notes)
-    return JobProgress("hung" if suspects else "stalled", f"{said}: more than {_short(limit or 0)}", suspects, notes)
+    over = "" if limit is None else f": more than {_short(limit)}"
+    return JobProgress("hung" if suspects else "stalled", said + over, suspects, notes)
 
 
 def needs_second(nodes: Sequence[Node], clocks: Clocks, steps: StepPattern, first: RasAnswer) -> bool:

@@ -139,7 +139,7 @@ def _of_json(document: _RasDocument) -> RasAnswer:
         most: dict[str, int] = {}
         for state in ranks:
             for op, number in state.counts.items():
-                most[op] = max(number, most.get(op, 0))
+                most[op] = max(number, most.get(op, number))
         gone = [r for r in each.missing_ranks if r.status.unresponsive or r.status.considered_dead]
         missing = tuple(r.state() for r in gone)
         silent += [s.process for s, r in zip(missing, gone, strict=True) if s.process]
@@ -177,6 +177,11 @@ def _process(host: str, pid: str, gpus: str) -> RankProcess:
     return RankProcess(host, int(pid), int(gpus.partition(",")[0] or -1))
 
 
+def _launched(text: str | None) -> int:
+    """Return a count of operations; NCCL writes ``not launched any operations`` for none."""
+    return int(text) if text is not None else 0
+
+
 def _of_lines(name: str, lines: Sequence[str]) -> Communicator:
     """Return a communicator from the lines below its title: groups of ranks, each with its count, and single ranks."""
     counts: dict[int, dict[str, int]] = defaultdict(dict)
@@ -188,11 +193,11 @@ def _of_lines(name: str, lines: Sequence[str]) -> Communicator:
         if found := _OPERATION.match(line):
             op, count = "" if found[1] == "collective" else found[1], 0
         elif found := _GROUP.match(line):
-            count = int(found[2] or 0)
+            count = _launched(found[2])
             groups.append((op, count, int(found[1])))
         elif found := _ONE.match(line):
-            counts[int(found[1])][op] = int(found[2] or 0)
-            groups.append((op, int(found[2] or 0), 1))
+            counts[int(found[1])][op] = _launched(found[2])
+            groups.append((op, _launched(found[2]), 1))
         elif groups and (found := _RANK.match(line)):
             counts[int(found[1])][op] = count
         elif found := _MISSING.match(line):
@@ -202,7 +207,7 @@ def _of_lines(name: str, lines: Sequence[str]) -> Communicator:
             places[int(rank[1])] = _process(place[4], place[3], place[2] or place[1])
     most: dict[str, int] = {}
     for each, number, _ in groups:
-        most[each] = max(number, most.get(each, 0))
+        most[each] = max(number, most.get(each, number))
     listed = [(o, c) for own in counts.values() for o, c in own.items()]
     unlisted = sum(n for o, c, n in groups if c < most[o] and (o, c) not in listed)
     ranks = tuple(RankState(rank, places.get(rank), own) for rank, own in sorted(counts.items()))

@@ -74,7 +74,7 @@ def gaps(node: Node) -> tuple[str, ...]:
 def topology(node: Node) -> Topology:
     """Return the topology of a node without gaps."""
     found = devices_of(node)
-    numbers = sorted({each.site.numa or 0 for each in found})
+    numbers = sorted({each.site.numa for each in found if each.site.numa is not None})
     tied = numbers if node.numa.nodes == 1 else node.cpus.affinity
     cpus = tuple((number, node.cpus.count) for number in tied if len(tied) == 1 and node.cpus.count)
     return Topology(tuple((n, _branch([d for d in found if d.site.numa == n], 0)) for n in numbers), cpus)

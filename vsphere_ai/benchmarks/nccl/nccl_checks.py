@@ -138,7 +138,7 @@ def _scale(run: NcclRun, count: int) -> float | None:
 
 def _arithmetic(run: NcclRun) -> Iterator[Finding]:
     low, high = run.header.get("minBytes"), run.header.get("maxBytes")
-    outside = [r.size for r in run.rows if r.size > (high or inf) or 0 < r.size < (low or 0) // 2]
+    outside = [r.size for r in run.rows if r.size > (high or inf) or (low and 0 < r.size < low // 2)]
     if outside:
         text = f"{len(outside)} rows are outside of the header's {low} to {high} bytes: {_some(outside)}"
         yield of_run("nccl.sizes", "fail", text, "header and rows are of different runs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclDevice, NcclMeasurement, NcclRow, NcclRun, RoundedNumber
@@ -73,11 +74,12 @@ def _run(document: Mapping[str, object], *, is_complete: bool) -> NcclRun:
 
 
 def _device(entry: Mapping[str, object]) -> NcclDevice | None:
-    rank, group, device = (entry.get(key, 0) for key in ("rank", "group", "device"))
-    if not isinstance(rank, int) or not isinstance(group, int) or not isinstance(device, int) or rank < 0:
+    rank, group, device = (entry.get(key) for key in ("rank", "group", "device"))
+    if not isinstance(rank, int) or not isinstance(device, int) or rank < 0:
         return None
     host, pci, name = (str(entry.get(key) or "")[:200] for key in ("hostname", "device_hex", "device_info"))
-    return NcclDevice(rank, host, device, pci.strip("[]"), name, group)
+    found = NcclDevice(rank, host, device, pci.strip("[]"), name)
+    return replace(found, group=group) if isinstance(group, int) else found
 
 
 def _row(entry: Mapping[str, object]) -> NcclRow | None:

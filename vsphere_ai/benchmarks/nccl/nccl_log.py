@@ -22,7 +22,7 @@ def read_log(run: NcclRun, text: str) -> None:
     """Add what a line of the log says to a run; other lines change nothing."""
     seen = run.transport
     if channel := _CHANNEL.search(text):
-        name = f"{channel[1]}/GDRDMA" if "/GDRDMA" in (channel[2] or "") and "NET/" in channel[1] else channel[1]
+        name = f"{channel[1]}/GDRDMA" if channel[2] and "/GDRDMA" in channel[2] and "NET/" in channel[1] else channel[1]
         seen.channels[name if name in seen.channels or len(seen.channels) < MAX_NOTES else "others"] += 1
     elif using := _USING.search(text):
         _keep(seen.networks, f"{using[1]}: {using[2].strip()}")

@@ -35,7 +35,7 @@ def printed(text: str) -> RoundedNumber | None:
     found = _NUMBER.fullmatch(text)
     if not found:
         return None
-    value, exponent = float(text), int(found[2] or 0)
+    value, exponent = float(text), int(found[2]) if found[2] else 0
     if value in (float("inf"), float("-inf")):
         return None
     return RoundedNumber(value, 0.5 * 10.0 ** (exponent - len(found[1] or "")))

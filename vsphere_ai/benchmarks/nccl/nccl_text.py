@@ -159,7 +159,7 @@ class NcclTextReader:
         run = self._run(source, new=True)
         if self._devices < MAX_DEVICES:
             self._devices += 1
-            group = int(found[2] or 0)
+            group = int(found[2]) if found[2] else 0  # releases before groups have one
             device = NcclDevice(int(found[1]), found[3], int(found[4]), found[5] or "", found[6].strip(), group)
             run.devices.append(device)
 

@@ -201,7 +201,7 @@ def _losses(gpu: Burned, alike: Sequence[Burned], known: Mapping[str, int]) -> I
     if report is None or not report.cycles:
         return
     if len(report.digests) > 1:
-        wrong = report.cycles - report.digests.get(report.first, 0)
+        wrong = report.cycles - sum(times for digest, times in report.digests.items() if digest == report.first)
         at = report.differs
         where = f", first in cycle {at.cycle} at step {at.step} ({at.found}, not {at.expected})" if at else ""
         text = f"{wrong} of {report.cycles} cycles gave other losses than the first one{where}"
@@ -246,22 +246,22 @@ def _pace(gpu: Burned, alike: Sequence[Burned]) -> Iterator[Finding]:
 
 
 def _conditions(gpu: Burned) -> Iterator[Finding]:
-    shown = [s for s in gpu.samples if s.throttle is not None]
+    shown = [(s, s.throttle) for s in gpu.samples if s.throttle is not None]
     if not shown:
         why = gpu.why or "nvidia-smi does not show them"
         text = f"clocks, power and throttling were not seen: {why}"
         yield of_run("burn.no-samples", "unknown", text, "allow SSH to the host, which shows them of a vGPU")
         return
-    lowered = [s for s in shown if any((s.throttle or 0) & bit for bit in BAD_THROTTLES)]
+    lowered = [(s, throttle) for s, throttle in shown if any(throttle & bit for bit in BAD_THROTTLES)]
     if lowered:
-        reasons = {w for s in lowered for bit, w in BAD_THROTTLES.items() if (s.throttle or 0) & bit}
-        heat = max((s.temperature for s in lowered if s.temperature is not None), default=None)
-        clocks = [s.clock for s in lowered if s.clock is not None]
+        reasons = {word for _, throttle in lowered for bit, word in BAD_THROTTLES.items() if throttle & bit}
+        heat = max((s.temperature for s, _ in lowered if s.temperature is not None), default=None)
+        clocks = [s.clock for s, _ in lowered if s.clock is not None]
         detail = [f"{heat:g} °C" if heat is not None else "", f"{median(clocks):g} MHz" if clocks else ""]
         more = f" ({', '.join(d for d in detail if d)})" if any(detail) else ""
         text = f"{', '.join(sorted(reasons))} in {len(lowered)} of {len(shown)} samples{more}"
         yield of_run("burn.throttled", "fail", text, "look at its cooling and its power supply")
-    elif capped := [s for s in shown if (s.throttle or 0) & CAPPED]:
+    elif capped := [s for s, throttle in shown if throttle & CAPPED]:
         text = f"the power cap lowered the clocks in {len(capped)} of {len(shown)} samples"
         yield of_run("burn.power-cap", "info", text)
 

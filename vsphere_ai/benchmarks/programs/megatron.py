@@ -30,6 +30,7 @@ _TFLOPS = ("throughput per gpu (tflop/s/gpu)", "throughput per gpu (tflops/gpu)"
 class Iteration:
     """An iteration: `time` in ms, `tflops` per GPU (None: not logged), `batch` in samples, `loss` of the language.
 
+    `skipped` and `not_numbers` count the iterations so far that were skipped, or gave no number; None: not logged.
     A loss that is logged as nan or inf is that number.
     """
 
@@ -39,8 +40,8 @@ class Iteration:
     tflops: float | None = None
     batch: int | None = None
     loss: float | None = None
-    skipped: int = 0
-    not_numbers: int = 0
+    skipped: int | None = None
+    not_numbers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def _iteration(match: re.Match[str]) -> Iteration | None:
         next((value for name in _TFLOPS if (value := _number(_now(fields.get(name)))) is not None), None),
         int(batch) if batch is not None else None,
         _loss(fields.get("lm loss")),
-        int(skipped or 0),
-        int(bad or 0),
+        int(skipped) if skipped is not None else None,
+        int(bad) if bad is not None else None,
     )
 
 
@@ -124,7 +125,7 @@ def megatron_checks(found: Sequence[Iteration], wanted: int, warmup: int) -> Ite
         yield of_run("megatron.loss", "fail", text, "find the GPU that computes wrongly with bench burn")
     elif all(i.loss is None for i in found):
         yield of_run("megatron.no-loss", "unknown", "no loss was logged", "look at the log of the run")
-    if skipped := max(i.skipped for i in found):
+    if skipped := max((i.skipped for i in found if i.skipped is not None), default=None):
         yield of_run("megatron.skipped", "warn", f"{skipped} iterations were skipped")
     total = throughput(found, warmup)
     if total is not None and total.spread > UNSTEADY:

@@ -91,15 +91,18 @@ def measure_layers(vms: Sequence[str], alone: Sequence[str], judge: Judge) -> Se
 
 
 def slow_ways(found: Mapping[Trial, float | None], judge: Judge) -> dict[Trial, float]:
-    """Return the trials that are slower than others of the same way, with their share of what those reach."""
+    """Return the trials that are slower than others of the same way, with their share of what those reach.
+
+    Of a trial without a result nothing is known: it is in `found`, and not here.
+    """
     slow = {}
     for way in dict.fromkeys(trial.layer for trial in found):
         own = {trial: value for trial, value in found.items() if trial.layer == way}
         limit = replace(judge, reference=None)
         limit.learn(own.values())
         for trial, value in own.items():
-            if len(own) > 1 and limit.is_slow(value) and limit.reference:
-                slow[trial] = (value or 0.0) / limit.reference
+            if len(own) > 1 and value is not None and limit.is_slow(value) and limit.reference:
+                slow[trial] = value / limit.reference
     return slow
 
 

@@ -116,7 +116,7 @@ def without_engines(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
 
 def needs_newer(profile: Profile, driver_major: int | None) -> bool:
     """Return whether the profile appeared after that driver branch."""
-    return driver_major is not None and (profile.min_driver or 0) > driver_major
+    return driver_major is not None and profile.min_driver is not None and profile.min_driver > driver_major
 
 
 def four_plus_three(board: Board, profiles: Iterable[Profile], driver_major: int | None) -> bool:

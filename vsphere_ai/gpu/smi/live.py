@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -61,7 +61,7 @@ class LiveGpus:
         for one in sorted(instances, key=lambda i: i.start):
             self.instances[by_index[one.gpu]].append(Instance(one.profile_name, one.start, one.gi_id))
         for pci, found in self.instances.items():
-            held = self._holders(pci, guests.get(pci, 0))
+            held = self._holders(pci, Counter(guests)[pci])
             self.instances[pci] = [_held(i, None if held is None else held[i.gi_id]) for i in found]
         self.compute: dict[tuple[str, int], list[int]] = defaultdict(list)
         for each in compute:

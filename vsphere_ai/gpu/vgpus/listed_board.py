@@ -104,7 +104,8 @@ def _named(board: Board, types: tuple[str, ...]) -> Board:
     if not names:
         return board
     stems = tuple(dict.fromkeys(n.stem for n in names))
-    return replace(board, vgpu_names=stems, memory_gb=max(board.memory_gb, *(n.fb_gb for n in names)))
+    known = [board.memory_gb] if board.memory_gb is not None else []
+    return replace(board, vgpu_names=stems, memory_gb=max(*known, *(n.fb_gb for n in names)))
 
 
 def _outputs(facts: Facts) -> tuple[CommandOutput | None, ...]:
@@ -185,7 +186,7 @@ def _board(gpu: _Offer, table: Board | None) -> tuple[Board | None, tuple[str, .
             key=gpu.name.lower().replace(" ", "-"),
             title=gpu.name,
             architecture="unknown",
-            memory_gb=round((gpu.memory_mib or 0) / 1024),
+            memory_gb=None if gpu.memory_mib is None else round(gpu.memory_mib / 1024),
             memory_slices=slices,
             compute_slices=whole.compute_slices,
             profiles=tuple(profiles),

@@ -37,8 +37,12 @@ class MixedState:
 def max_mixed(board: Board, fb_gb: int) -> int:
     """Return how many places vGPUs of a size have in mixed-size mode: a power of two where none is published."""
     listed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == fb_gb), None)
-    if listed or fb_gb < 1:
-        return listed or 0
+    if fb_gb < 1:
+        return 0
+    if listed:
+        return listed
+    if board.memory_gb is None:  # then nothing is known to fit
+        return 0
     return 1 << max(min(MAX_VGPUS, board.memory_gb // fb_gb).bit_length() - 1, 0)
 
 
@@ -50,9 +54,11 @@ def places(board: Board, fb_gb: int) -> tuple[int, ...]:
     the part ends, in the others it begins where the part begins, in whole GB. This gives the places of every type of
     every board in the guide.
     """
-    count = max_mixed(board, fb_gb)
-    begins = (part * board.memory_gb // count for part in range(0, count, 2))
-    ends = ((part + 1) * board.memory_gb // count for part in range(1, count, 2))
+    count, memory = max_mixed(board, fb_gb), board.memory_gb
+    if memory is None:
+        return ()
+    begins = (part * memory // count for part in range(0, count, 2))
+    ends = ((part + 1) * memory // count for part in range(1, count, 2))
     return tuple(sorted((*begins, *(end - fb_gb for end in ends))))
 
 
@@ -129,7 +135,7 @@ def _find_room(board: Board, taken: int, sizes: Sizes) -> bool:
     """Return whether vGPUs have room together somewhere: places of one size never overlap, those of several do."""
     if not sizes:
         return True
-    if sum(sizes[1:]) > board.memory_gb - taken.bit_count():
+    if board.memory_gb is None or sum(sizes[1:]) > board.memory_gb - taken.bit_count():
         return False
     free, count = free_places(board, taken, sizes[0]), sizes.count(sizes[0])
     if len(free) < count or count == len(sizes):

@@ -80,7 +80,8 @@ class GpuKind:
             return None
         if parsed.is_mig:
             return self._instance(parsed) if self.mode == "mig" else None
-        fits = 0 < parsed.fb_gb <= self.board.memory_gb or parsed.ending in self.board.types
+        memory = self.board.memory_gb
+        fits = (memory is not None and 0 < parsed.fb_gb <= memory) or parsed.ending in self.board.types
         return parsed if self.mode == "time_sliced" and fits else None
 
     def _instance(self, name: VgpuProfile) -> Takes | None:
@@ -281,7 +282,9 @@ def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | N
 def max_equal(board: Board, fb_gb: int, series: str = "c") -> int:
     """Return how many vGPUs of one size share a GPU; computed from the framebuffer where NVIDIA publishes no count."""
     listed = board.types.get(f"{fb_gb}{series}".upper())
-    return listed or min(MAX_VGPUS, board.memory_gb // fb_gb)
+    if listed or board.memory_gb is None:
+        return listed if listed is not None else 0  # of unknown memory nothing is known to fit
+    return min(MAX_VGPUS, board.memory_gb // fb_gb)
 
 
 def _equal_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:

@@ -105,7 +105,8 @@ def share_of(board: Board, vgpu: VgpuProfile, *, listed: bool = False) -> Instan
         if not same or not memory.isdecimal():
             continue
         memory_gb = int(memory)
-        counted = board.types.get(vgpu.ending, 0) // profile.max_instances
+        published = board.types.get(vgpu.ending)
+        counted = published // profile.max_instances if published is not None else None
         most = counted or (memory_gb // vgpu.fb_gb if listed and vgpu.fb_gb else 0)
         return InstanceShare(profile, vgpu.fb_gb, most) if vgpu.fb_gb < memory_gb and most else None
     return None

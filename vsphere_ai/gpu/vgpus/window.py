@@ -25,10 +25,11 @@ def of_vgpu(name: str, host: Facts | None) -> int:
         return 0
     listed = (entry.board for entry in boards_as_listed(host).values()) if host else iter(())
     board = board_of(profile) or next((b for b in listed if b and profile.stem in b.vgpu_names), None)
-    return board.memory_gb if board else profile.fb_gb
+    return board.memory_gb if board and board.memory_gb is not None else profile.fb_gb
 
 
 def of_device(vendor: int, device: int) -> int:
     """Return the GB to count for a whole PCI device by its (unsigned) ids: 0 unless it is a GPU with a large BAR."""
     board = board_of_device(device) if vendor == NVIDIA else None
-    return board.memory_gb if board and board.architecture not in SMALL_BAR else 0
+    is_large = board is not None and board.architecture not in SMALL_BAR
+    return board.memory_gb if board and is_large and board.memory_gb is not None else 0

@@ -208,15 +208,15 @@ def nvlink_error(number: int, text: str) -> NvlinkError | None:
     match = _NVLINK_TEXT.search(text)
     if match is None or number not in NVLINK_NUMBERS:
         return None
-    unit, word, information, status = match[1], match[2], int(match[3], 16), int(match[4] or "0", 16)
-    action = _action(number, unit, nvlink_code(match[0]), status, information)
+    unit, word, information, status = match[1], match[2], int(match[3], 16), match[4]
+    action = _action(number, unit, nvlink_code(match[0]), int(status, 16) if status else None, information)
     if action is None:  # no rule fits
         action = "reset_gpu" if word == "Fatal" else "none"
     return NvlinkError(unit, word == "Fatal", "restart_app" if action == "recovery" else action)
 
 
 def _action(
-    number: int, unit: str, sub: int | None, status: int, information: int
+    number: int, unit: str, sub: int | None, status: int | None, information: int
 ) -> Literal["none", "reset_gpu", "recovery"] | None:
     if unit == _RXPIPE and status in _RXPIPE_STATUSES:
         bit = 10 if information & 0x3FF == _RXPIPE_BEFORE_575 else 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.documents.findings import findings_json
@@ -84,10 +85,11 @@ def room_by_profile(slot: GpuSlot) -> dict[str, int]:
         names = (f"{stem}-{size.lower()}" for size in dict.fromkeys(sizes))
     taken = {n: takes for n in names if (takes := slot.kind.takes(n)) is not None}
 
-    def size(takes: Takes) -> tuple[int, ...]:
+    def size(takes: Takes) -> tuple[float, ...]:
         if isinstance(takes, VgpuProfile):
             return (-takes.fb_gb,)
-        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, InstanceShare) else (takes, -board.memory_gb)
+        # a whole instance stands before its parts
+        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, InstanceShare) else (takes, -inf)
         return -profile.memory_slices, -profile.compute_slices, part
 
     ordered = sorted(taken, key=lambda n: (size(taken[n]), n))

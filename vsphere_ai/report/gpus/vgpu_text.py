@@ -51,7 +51,7 @@ class BoardTypes:
 
     board: str
     title: str
-    memory_gb: int
+    memory_gb: int | None
     spellings: tuple[str, ...]
     products: tuple[ProductTypes, ...]
     time_sliced: tuple[TimeSlicedSize, ...]
@@ -101,14 +101,14 @@ def _names(board: Board, ending: str) -> tuple[str, ...]:
 def _overview(boards: Sequence[BoardTypes]) -> Iterator[str]:
     yield f"{'board':<24}{'GB':>4}  {'time-sliced':>11}  {'MIG':>3}  names begin with"
     for one in boards:
-        row = f"{one.board:<24}{one.memory_gb:>4}  {len(one.time_sliced):>11}  {len(one.mig):>3}  "
+        row = f"{one.board:<24}{'-' if one.memory_gb is None else one.memory_gb:>4}  {len(one.time_sliced):>11}  {len(one.mig):>3}  "
         yield from textwrap.wrap(", ".join(one.spellings), 80, initial_indent=row, subsequent_indent=" " * len(row))
     yield ""
     yield "The types of one board: vsphere-ai vgpu list BOARD"
 
 
 def _board_lines(one: BoardTypes) -> Iterator[str]:
-    yield f"{one.title}, {one.memory_gb} GB"
+    yield one.title if one.memory_gb is None else f"{one.title}, {one.memory_gb} GB"
     if not one.spellings:
         yield "No vGPU types are published for this board."
         return

@@ -189,4 +189,4 @@ def is_whole(name: str, host: Target | None, view: View) -> bool:
     """Return whether a profile has its board's full framebuffer; one of an unknown board counts as whole."""
     profile = parsed_name(name)
     board = _board_of(profile, host, view) if profile else None
-    return profile is None or board is None or profile.fb_gb >= board.memory_gb
+    return profile is None or board is None or board.memory_gb is None or profile.fb_gb >= board.memory_gb

@@ -70,7 +70,7 @@ def _board(name: str, board: Board) -> NameExplained:
     mig = (slices, mode_text(board)) if board.mig_capable else ("It has no MIG.",)
     sizes = ", ".join(map(size_text, board.time_sliced)) or "not published"
     pairs = (
-        ("memory", f"{board.memory_gb} GB"),
+        ("memory", "not known" if board.memory_gb is None else f"{board.memory_gb} GB"),
         ("PCI ids", ", ".join(f"{number:04x}" for number in board.device_ids)),
         ("driver from", f"R{board.min_driver}" if board.min_driver else "not published"),
         ("vGPU names", names_text(board)),
