@@ -101,7 +101,8 @@ def _names(board: Board, ending: str) -> tuple[str, ...]:
 def _overview(boards: Sequence[BoardTypes]) -> Iterator[str]:
     yield f"{'board':<24}{'GB':>4}  {'time-sliced':>11}  {'MIG':>3}  names begin with"
     for one in boards:
-        row = f"{one.board:<24}{'-' if one.memory_gb is None else one.memory_gb:>4}  {len(one.time_sliced):>11}  {len(one.mig):>3}  "
+        memory = "-" if one.memory_gb is None else one.memory_gb
+        row = f"{one.board:<24}{memory:>4}  {len(one.time_sliced):>11}  {len(one.mig):>3}  "
         yield from textwrap.wrap(", ".join(one.spellings), 80, initial_indent=row, subsequent_indent=" " * len(row))
     yield ""
     yield "The types of one board: vsphere-ai vgpu list BOARD"
