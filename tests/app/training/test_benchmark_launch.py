@@ -13,8 +13,9 @@ from support.guest_sshd import free_port
 from support.training_guests import gone, guests, processes_of  # noqa: F401
 
 from vsphere_ai.app.events import Remark, ignore
-from vsphere_ai.app.training.benchmarks.launch import carry_out, own_nodes, remaining, run_name
+from vsphere_ai.app.training.benchmarks.launch import carry_out, run_name
 from vsphere_ai.app.training.nodes.listed import guest_settings
+from vsphere_ai.benchmarks.launched import own_nodes, remaining
 from vsphere_ai.benchmarks.programs.burn import read_report
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.language.inventories.inventory import load_inventory

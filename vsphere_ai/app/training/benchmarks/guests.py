@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Remark, Status
-from vsphere_ai.app.training.benchmarks.launch import LEFT_REMEDY, remaining, run_name
+from vsphere_ai.app.training.benchmarks.launch import run_name
 from vsphere_ai.app.training.launch import control as launch_control
 from vsphere_ai.app.training.launch.mesh import Mesh, make_mesh
 from vsphere_ai.app.training.node_program.processes import MARK
-from vsphere_ai.benchmarks.checks import of_run
+from vsphere_ai.benchmarks.launched import left_of
 from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSettings, GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import StepFailed, VsphereAiError
@@ -77,10 +77,9 @@ class BenchmarkGuests:
     def clear(self) -> LaunchResult:
         """End its processes on all VMs, and remove its folder and its key there."""
         found = self._on(list(self.nodes), lambda shell: launch_control.clear(shell, self.run_name))
-        texts = remaining(found)
-        self.left = tuple(of_run("bench.left", "fail", text, LEFT_REMEDY) for text in texts)
-        for text in texts:
-            self.emit(Remark("bench.left", text))
+        self.left = left_of(found)
+        for each in self.left:
+            self.emit(Remark("bench.left", each.message))
         return found
 
     def _on(self, vms: Sequence[str], work: Callable[[GuestSsh], NodeRun]) -> LaunchResult:

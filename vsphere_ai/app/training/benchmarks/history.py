@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.training.nodes.listed import NodesResult
+from vsphere_ai.benchmarks.benchmark import Measured
 from vsphere_ai.benchmarks.history import BenchmarkResult, Trend, line_of, read_history, trends
-from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.records.assessment import LatestBenchmark
 from vsphere_ai.model.text import counted
@@ -20,30 +19,21 @@ from vsphere_ai.security.files import append_private, reading
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 FOLDER = "benchmarks"
-_NCCL = "nccl"
 
 
-def record(instance: str, name: str, run: NcclRun, ranks: int) -> Trend | None:
-    """Add the result of a set to the history of its vCenter; return its trend, None where nothing was measured.
+def keep_measured(read: NodesResult, measured: Iterable[Measured], emit: Emit) -> Trend | None:
+    """Add figures of a whole set to its history, and report where it became slower; return the trend of the last.
 
-    `instance` is the vCenter's id. `Storage` where the file cannot be written.
+    Nothing is kept where the VMs are not those of one set. `Storage` where the file cannot be written.
     """
-    if run.collective is None or run.peak is None or run.largest is None:
-        return None
-    return keep(instance, BenchmarkResult(time.time(), name, _NCCL, run.collective.name, ranks, run.largest, run.peak))
-
-
-def record_pairs(read: NodesResult, run: NcclRun, ranks: int, values: Sequence[float | None], emit: Emit) -> None:
-    """Add the median of all pairs of a set to its history, and say where it became slower; `run` is one of them.
-
-    Nothing is added where a pair was not measured, or the VMs are not those of one set.
-    """
-    name, found = set_of(read), [value for value in values if value is not None]
-    if not name or not found or len(found) < len(values) or run.collective is None or run.largest is None:
-        return
-    what = f"{run.collective.name}, median of pairs"
-    made = BenchmarkResult(time.time(), name, _NCCL, what, ranks, run.largest, median(found))
-    say_slower(keep(read.estate.about.instance, made), emit)
+    name, trend = set_of(read), None
+    for each in measured if name else ():
+        made = BenchmarkResult(
+            time.time(), name, each.benchmark, each.operation, each.ranks, each.size, each.value, each.unit
+        )
+        trend = keep(read.estate.about.instance, made)
+        say_slower(trend, emit)
+    return trend
 
 
 def keep(instance: str, result: BenchmarkResult) -> Trend | None:

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from vsphere_ai.app.events import Emit, Remark, Status
 from vsphere_ai.app.training.launch import control as launch_control
+from vsphere_ai.benchmarks.launched import Carried, remaining, why_not_well
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import AT_ONCE, GuestConnections
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.model.nodes import Node
-from vsphere_ai.training.job import OwnNode
 from vsphere_ai.training.launch import Launch
 from vsphere_ai.training.run import LaunchResult, NodeRun
 
 PATIENCE = 3
 """Questions in a row that rank 0's node may leave without an answer."""
-Logs = Mapping[str, Mapping[str, str]]
-"""Ends of logs by the names of the VM and of the file; a node whose logs cannot be read has none."""
 T = TypeVar("T")
-LEFT_REMEDY = "end them, or reboot the guest"
 SHORTEST, LONGEST = 0.2, 5.0
 """Seconds between two questions; they become longer as a run does."""
-
-
-@dataclass(frozen=True)
-class Carried:
-    """A run that is over: how it stood at last, what it wrote, and `why` it did not end well (empty: it did)."""
-
-    run: LaunchResult
-    logs: Logs
-    why: str = ""
-
-
-def own_nodes(nodes: Sequence[Node]) -> tuple[OwnNode, ...]:
-    """Return nodes as a job lists them; their names and addresses are vCenter's."""
-    return tuple(OwnNode.model_construct(name=n.vm, address=n.address, gpus=len(n.gpus)) for n in nodes)
 
 
 def run_name(benchmark: str) -> str:
@@ -128,7 +110,7 @@ class _Following:
         logs = self.guests.each(lambda shell: launch_control.logs(shell, self.made.run), self._vms)
         found = self.stopped() if self.why or self.found is None else self.found
         read = {vm: {} if isinstance(each, VsphereAiError) else each for vm, each in logs.items()}
-        return Carried(found, read, self.why or _why(found))
+        return Carried(found, read, self.why or why_not_well(found))
 
     def stopped(self) -> LaunchResult:
         """End its processes on every node."""
@@ -139,39 +121,7 @@ class _Following:
         return LaunchResult(self.made.run, nodes, self.guests.each(work, self._vms))
 
 
-def remaining(result: LaunchResult) -> list[str]:
-    """Return where processes of a run are left, or may be."""
-    found = []
-    for vm, node in result.found.items():
-        if isinstance(node, VsphereAiError):
-            found.append(f"{vm}: whether processes of {result.run} are left is not known: {node.message}")
-        elif node.left or (node.pids and node.state in ("ended", "unknown")):
-            shown = ", ".join(map(str, node.left or node.pids))
-            found.append(f"{vm}: processes of {result.run} are left: {shown}")
-        elif node.unsure:
-            found.append(f"{vm}: nvidia-smi does not answer: whether a GPU has a process of {result.run} is not known")
-    return found
-
-
 def _is_over(found: LaunchResult) -> bool:
     """Return whether every supervisor has said its last word, also where a process could not be ended."""
     every = found.found.values()
     return found.is_over or all(isinstance(n, NodeRun) and n.state == "ended" and not n.alive for n in every)
-
-
-def _why(found: LaunchResult) -> str:
-    """Return why a run that is over did not end well."""
-    head = found.head
-    if isinstance(head, VsphereAiError):
-        return head.message
-    if head.outcome == "done":
-        return ""
-    return _named(head, found) or f"the run is {head.outcome or head.state}"
-
-
-def _named(head: NodeRun, found: LaunchResult) -> str:
-    """Return the reason of the supervisor, with the name of the VM in place of the number of its node."""
-    text = head.reason
-    for number, node in enumerate(found.nodes):
-        text = text.replace(f" on node {number} ", f" on {node.vm} ").replace(f"node {number} ", f"{node.vm} ")
-    return text

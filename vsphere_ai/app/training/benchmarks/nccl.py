@@ -5,33 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from statistics import median
 
-from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import BenchmarkRow, Emit, OutputLine, Remark, Status, ignore
-from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, benchmark_guests
-from vsphere_ai.app.training.benchmarks.history import record, record_pairs, say_slower, set_of
+from vsphere_ai.app.training.benchmarks.frame import BenchmarkPlace, VmBenchmark, carry_out_benchmark
+from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, prepared
 from vsphere_ai.app.training.benchmarks.parse import baseline_of, require_new, write_baseline
 from vsphere_ai.app.training.node_program.processes import MARK
-from vsphere_ai.app.training.nodes.checked import checked
-from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
-from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, learn
+from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, learn
 from vsphere_ai.benchmarks.checks import is_passed, of_run
-from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclBenchmark, NcclOptions, NcclResult
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, command, ranks_of
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl.nccl_text import NcclTextReader, parse_text
 from vsphere_ai.benchmarks.results import BenchmarkContext, ParseResult, judge_runs
 from vsphere_ai.benchmarks.slow_part.layers import RUNS, measure_layers, separate, slow_ways
-from vsphere_ai.benchmarks.slow_part.pairs import Pair, in_rounds, measure_pairs, rounds_of_pairs, slow_ends
-from vsphere_ai.benchmarks.slow_part.search import SearchOutcome, search
+from vsphere_ai.benchmarks.slow_part.pairs import in_rounds, measure_pairs, rounds_of_pairs, slow_ends
+from vsphere_ai.benchmarks.slow_part.search import search
 from vsphere_ai.benchmarks.slow_part.trials import Judge, Search, T, Trial, together
 from vsphere_ai.benchmarks.slow_part.verdict import Culprit, accused
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
@@ -44,33 +39,6 @@ LARGEST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class NcclOptions:
-    """How it is run: all VMs together, every pair (`pairwise`), a search (`bisect`), or each way of data (`layers`).
-
-    `preflight`: guests are asked first, and nothing starts where something blocks it. `known` are bus
-    bandwidths of pairs that need not be measured again, `pairs` those to measure, without any every pair. `slowdown`
-    is the share to look for, `runs` the runs per trial, `timeout` the seconds of a run. `reference` is the bus
-    bandwidth (GB/s) that a trial has to reach; without it a search takes the fastest trials for it.
-    `learned` is a file for a baseline of what was measured. `live`: rows of the run of all VMs are events as they come.
-    """
-
-    pairwise: bool = False
-    bisect: bool = False
-    layers: bool = False
-    preflight: bool = True
-    slowdown: float = 0.25
-    runs: int = 1
-    known: Mapping[Pair, float] = field(default_factory=dict)
-    pairs: tuple[Pair, ...] = ()
-    timeout: float = 600.0
-    reference: float | None = None
-    baseline: Path | None = None
-    tolerance: float = TOLERANCE
-    learned: Path | None = None
-    live: bool = False
-
-
-@dataclass(frozen=True)
 class NcclRequest:
     """Which VMs run what, and how."""
 
@@ -79,96 +47,57 @@ class NcclRequest:
     options: NcclOptions = field(default_factory=NcclOptions)
 
 
-@dataclass(frozen=True)
-class NcclResult:
-    """What was run: `parsed` is the run of all VMs, `pairs` every pair, `found` the slow parts.
-
-    `layers` are VMs and pairs on each way, in GB/s, `slow` the slow ones of these with their share of the others.
-    `trials` and `rounds` count what was run. `outcome` is that of a search. `left` says what of the run is still there.
-    `trend` compares the run of a whole set with its earlier ones.
-    """
-
-    nodes: tuple[Node, ...]
-    parsed: ParseResult = field(default_factory=lambda: ParseResult(()))
-    pairs: Mapping[Pair, float | None] = field(default_factory=dict)
-    outcome: SearchOutcome | None = None
-    found: tuple[Culprit, ...] = ()
-    reference: float | None = None
-    trials: int = 0
-    rounds: int = 0
-    failures: tuple[Finding, ...] = ()
-    learned: tuple[ExpectedBandwidth, ...] = ()
-    layers: Mapping[Trial, float | None] = field(default_factory=dict)
-    slow: Mapping[Trial, float] = field(default_factory=dict)
-    left: tuple[Finding, ...] = ()
-    trend: Trend | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0 when nothing is slow, everything was measured and nothing of it is left, else 1."""
-        if self.left:
-            return 1
-        if self.layers:
-            return 1 if self.slow or None in self.layers.values() else 0
-        if self.outcome is not None:
-            return 0 if self.outcome.is_clean else 1
-        if self.pairs:
-            return 1 if self.found or None in self.pairs.values() else 0
-        return self.parsed.exit_code
-
-
 def bench_nccl(request: NcclRequest, emit: Emit = ignore) -> NcclResult:
     """Run nccl-tests over SSH in the guests. Needs Open MPI and nccl-tests there, on all VMs.
 
     `UsageError` where no VM is meant, or guests cannot be reached by the inventory; a guest that is out of reach is an
     error before anything runs.
     """
-    playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
-    if request.options.pairwise + request.options.bisect + request.options.layers > 1:
+    options = request.options
+    if options.pairwise + options.bisect + options.layers > 1:
         raise UsageError(
             "--pairwise, --bisect and --transports exclude each other",
             "give one of --pairwise, --bisect and --transports",
         )
-    expected = baseline_of(request.options.baseline)
-    if request.options.learned:
-        require_new(request.options.learned)
-        if not request.options.pairwise and request.options.runs < RUNS:
-            request = replace(request, options=replace(request.options, runs=RUNS))
-    with open_session(request.nodes.estate, playbook, emit) as session:
-        read = read_nodes(session, request.nodes, playbook)
-        settings = guest_settings(session.inventory)
-    nodes = read.nodes
-    if request.options.preflight:
-        wanted = PreflightRequirements(request.test.gpus or 0)
-        nodes = checked((nodes, read.states), settings, wanted, emit, rule="bench.preflight")
-    options = request.options
-    with benchmark_guests("nccl", nodes, settings, emit, meshed=True) as guests:
-        runner = RoundRunner(request, guests, emit)
+    expected = baseline_of(options.baseline)
+    if options.learned:
+        require_new(options.learned)
+        if not options.pairwise and options.runs < RUNS:
+            request = replace(request, options=replace(options, runs=RUNS))
+    return carry_out_benchmark(_Nccl(request, expected), request.nodes, emit)
+
+
+class _Nccl(VmBenchmark[NcclResult]):
+    """Runs of nccl-tests by mpirun, with logins between the VMs for that time."""
+
+    def __init__(self, request: NcclRequest, expected: Sequence[ExpectedBandwidth]) -> None:
+        super().__init__(NcclBenchmark(request.test, request.options))
+        self._request, self._expected = request, expected
+        self._done: list[tuple[int, NcclRun]] = []
+
+    def measure(self, place: BenchmarkPlace) -> NcclResult:
+        with prepared("nccl", place.nodes, place.guests, place.settings, place.emit) as guests:
+            runner = RoundRunner(self._request, guests, place.emit)
+            result = self._measured(runner, place.nodes)
+        self._done = runner.done
+        return replace(result, left=guests.left, last=runner.last)
+
+    def _measured(self, runner: RoundRunner, nodes: Sequence[Node]) -> NcclResult:
+        options = self._request.options
         if options.pairwise:
-            result = _pairwise(runner, nodes, expected)
-            if runner.last and not (options.known or options.pairs):
-                ranks = ranks_of(request.test, Trial((nodes[0].vm, nodes[1].vm)), runner.nodes)
-                record_pairs(read, runner.last, ranks, tuple(result.pairs.values()), emit)
-        elif options.bisect:
-            result = _bisect(runner, nodes)
-        elif options.layers:
-            result = _layers(runner, nodes)
-        else:
-            result = replace(_together(runner, nodes, expected), trend=_recorded(read, runner, emit))
-        if not (options.bisect or options.layers):
-            result = runner.learned(result)
-    return replace(result, left=guests.left)
+            return _pairwise(runner, nodes, self._expected)
+        if options.bisect:
+            return _bisect(runner, nodes)
+        return _layers(runner, nodes) if options.layers else _together(runner, nodes, self._expected)
 
-
-def _recorded(read: NodesResult, runner: RoundRunner, emit: Emit) -> Trend | None:
-    """Add the result of a whole set to its history, and say where it became slower; return its trend."""
-    name = set_of(read)
-    if not name or runner.last is None:
-        return None
-    ranks = ranks_of(runner.request.test, Trial(tuple(runner.nodes)), runner.nodes)
-    trend = record(read.estate.about.instance, name, runner.last, ranks)
-    say_slower(trend, emit)
-    return trend
+    def learn(self, result: NcclResult) -> NcclResult:
+        """Write a baseline of the runs that passed, where one is wanted; a search measures none for it."""
+        options = self._request.options
+        if options.learned is None or options.bisect or options.layers:
+            return result
+        numbers = sorted({ranks for ranks, _ in self._done})
+        found = (learn([run for ranks, run in self._done if ranks == own], own) for own in numbers)
+        return replace(result, learned=write_baseline(options.learned, tuple(chain(*found))))
 
 
 @dataclass
@@ -189,15 +118,6 @@ class RoundRunner:
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by the names of their VMs."""
         return self.guests.nodes
-
-    def learned(self, result: NcclResult) -> NcclResult:
-        """Write a baseline of what was measured, where one is wanted; return the result with it."""
-        file = self.request.options.learned
-        if file is None:
-            return result
-        ranks = {ranks for ranks, _ in self.done}
-        found = (learn([run for count, run in self.done if count == own], own) for own in sorted(ranks))
-        return replace(result, learned=write_baseline(file, tuple(chain(*found))))
 
     def carry_out(self, running: Search[T]) -> T:
         """Carry out a search to its end, and return what it found."""
