@@ -1,6 +1,7 @@
 """`vsphere-ai bench parse` and `explain busbw`: files in, tables, checks and exit codes out."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from vsphere_ai.app.training.benchmarks import history as benchmark_history
 from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
+from vsphere_ai.benchmarks.history import BenchmarkResult
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 from vsphere_ai.cli.reference.explain import command as explain
 from vsphere_ai.cli.train.bench import command
@@ -112,7 +114,8 @@ def state(tmp_path, monkeypatch):
 
 def recorded(text, ranks=16):
     (run,) = parse_text(text.splitlines())
-    return benchmark_history.record("11-22", "train", run, ranks)
+    made = BenchmarkResult(time.time(), "train", "nccl", run.collective.name, ranks, run.largest, run.peak)
+    return benchmark_history.keep("11-22", made)
 
 
 def test_results_of_a_set_are_kept_and_compared(state):

@@ -1,4 +1,4 @@
-"""Description of a benchmark of VMs: which VMs it takes, what their guests need, and what its result adds to history."""
+"""Description of a benchmark of VMs: which VMs it takes, what their guests need, and what its history keeps."""
 
 from __future__ import annotations
 

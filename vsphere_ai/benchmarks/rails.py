@@ -73,10 +73,8 @@ class RailBenchmark(Benchmark[RdmaResult]):
             for node in nodes
             for rail in reached
         )
-        of = {node.vm: node for node in nodes}
-        return RdmaResult(
-            tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged_rails(rates))
-        )
+        of, judged = {node.vm: node for node in nodes}, judged_rails(rates)
+        return RdmaResult(tuple((rate, check, _accused(rate, check, of[rate.vm])) for rate, check in judged))
 
     def measured(self, result: RdmaResult) -> Iterator[Measured]:
         """Yield what the slowest VM of each rail reached, where all were measured now."""

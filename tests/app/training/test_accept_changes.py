@@ -16,6 +16,8 @@ from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest
 from vsphere_ai.app.training.benchmarks import nccl, rdma
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests
 from vsphere_ai.benchmarks.history import BenchmarkResult, trends
+from vsphere_ai.benchmarks.perftest import RailRate, judged_rails
+from vsphere_ai.benchmarks.rails import RdmaResult
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 
 SPEED = 200.0
@@ -70,8 +72,8 @@ class Site:
         rates = []
         for name in ("rail 0", "rail 1"):
             found = rdma._measure(name, nodes, self.guests, request)
-            rates += [rdma.RailRate(node.vm, name, found.get(node.vm), SPEED) for node in nodes]
-        return rdma.RdmaResult(tuple((r, c, None) for r, c in rdma.judged_rails(rates)))
+            rates += [RailRate(node.vm, name, found.get(node.vm), SPEED) for node in nodes]
+        return RdmaResult(tuple((r, c, None) for r, c in judged_rails(rates)))
 
     def pair(self, name, pair, *_):
         self.runs += 1

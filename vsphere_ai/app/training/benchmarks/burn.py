@@ -52,7 +52,7 @@ def bench_burn(request: BurnRequest, emit: Emit = ignore) -> BurnResult:
 
 
 class _Burn(VmBenchmark[BurnResult]):
-    """Burns that are launched like jobs, one for each VM, and what nvidia-smi shows meanwhile."""
+    """Burns that are launched like jobs, one for each VM, and what nvidia-smi shows during them."""
 
     def __init__(self, options: BurnOptions) -> None:
         self._burn = BurnBenchmark(options)
