@@ -10,7 +10,7 @@ import pytest
 from support.guest_farm import guest_farm
 
 from vsphere_ai.app import EstateRequest, NodesRequest
-from vsphere_ai.app.training.benchmarks import rdma as benchmark_rdma
+from vsphere_ai.app.training.benchmarks import frame
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
 from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
 from vsphere_ai.errors import Refused
@@ -166,7 +166,7 @@ def test_other_types_and_reductions_are_measured(bench, cli):
 def test_every_rail_is_measured_and_a_slow_one_named_with_its_uplink(bench, cli, monkeypatch):
     estate = EstateRequest(inventory=bench.lab.directory / "connection.yml")
     nodes = NodesRequest(("trn-0[1234]",), estate=estate)
-    monkeypatch.setattr(benchmark_rdma, "checked", lambda given, *_, **__: tuple(map(with_device, given[0])))
+    monkeypatch.setattr(frame, "checked", lambda given, *_, **__: tuple(map(with_device, given[0])))
     healthy = bench_rdma(RdmaRequest(nodes))
     assert (healthy.exit_code, len(healthy.rates), healthy.found) == (0, 4, ())
     bench.lab.set_defects({"kind": "rail-slow", "host": "esx03*", "factor": 0.5})

@@ -142,3 +142,9 @@ def reaches(estate: Estate, host: Facts, network: Facts) -> bool:
     if proxies is None or switch is None:
         return there is None or switch is None
     return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
+
+
+def distributed_in_words(estate: Estate) -> str:
+    """Return which distributed port groups adapters can be on, for who named another one."""
+    groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
+    return f"distributed port groups: {', '.join(sorted(label(estate, g) for g in groups)) or 'none'}"

@@ -88,9 +88,7 @@ def _network_problems(target: Target, network: str, view: View) -> Iterator[Prob
         if message:
             yield Finding.problem(target, "adapters.port-group", message, help_)
             return
-        groups = (g for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g))
-        known = ", ".join(networks.label(view.estate, g) for g in groups)
-        help_ = f"distributed port groups: {known or 'none'}"
+        help_ = networks.distributed_in_words(view.estate)
         yield Finding.problem(target, "adapters.port-group", f"{network}: there is no port group of that name", help_)
         return
     group = view.estate.get(network)

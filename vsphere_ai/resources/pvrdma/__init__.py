@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric import dvs, networks
@@ -88,10 +88,9 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
     def _with_keys(self, target: Target, have: Sequence[PvrdmaAdapter], view: View) -> tuple[PvrdmaAdapter, ...]:
         """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
         keys = {a.port_group: key_of(a.port_group, target.ref, view) for a in self.adapters or ()}
-        keyed = (a.model_copy(update={"port_group": keys[a.port_group]}) for a in self.adapters or ())
-        wanted = sorted(keyed, key=lambda a: a.protocol is None)
-        found = matched([card(a) for a in wanted], [card(a) for a in have])
-        return tuple(have[found[i]] if i in found and a.protocol is None else a for i, a in enumerate(wanted))
+        keyed = [a.model_copy(update={"port_group": keys[a.port_group]}) for a in self.adapters or ()]
+        pairs = _pairs(keyed, [card(a) for a in have])
+        return tuple(a.model_copy(update={"protocol": a.protocol or (nic and nic.protocol)}) for a, nic in pairs)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
@@ -129,12 +128,9 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         message, help_ = networks.for_vm(view.estate, target.ref, name).ambiguity(view.estate)
         if message:
             return self.problem(target, "port-group", message, help_)
-        there = (g for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g))
-        known = sorted(networks.label(view.estate, g) for g in there)
         standard = any(f.name == name for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
-        help_ = f"distributed port groups: {', '.join(known) or 'none'}"
-        return self.problem(target, "port-group", f"{name}: {what}", help_)
+        return self.problem(target, "port-group", f"{name}: {what}", networks.distributed_in_words(view.estate))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Name the adapters that go: an operator who adds one may not know of them."""
@@ -178,11 +174,15 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
 
     def _cards(self, devices: Sequence[VirtualDevice], view: View) -> list[NetworkAdapter]:
         """Return the list as `adapters` compares it: those that are there, and new ones whose port group is."""
-        there, wanted = [card_there(d) for d in devices], [card(a) for a in self.adapters or ()]
-        wanted.sort(key=lambda n: n.protocol is None)  # so that one with a protocol gets the adapter that has it
-        found = matched(wanted, there)
-        return [
-            updated(there[found[i]], n) if i in found else n
-            for i, n in enumerate(wanted)
-            if i in found or n.port_group in view.estate.objects
-        ]
+        pairs = _pairs(self.adapters or (), [card_there(d) for d in devices])
+        there = [(card(a), nic) for a, nic in pairs if nic is not None or ref_of(a) in view.estate.objects]
+        return [entry if nic is None else updated(nic, entry) for entry, nic in there]
+
+
+def _pairs(
+    wanted: Iterable[PvrdmaAdapter], there: Sequence[NetworkAdapter]
+) -> list[tuple[PvrdmaAdapter, NetworkAdapter | None]]:
+    """Return each entry with the adapter that it means, None for a new one; those with a protocol choose first."""
+    ordered = sorted(wanted, key=lambda a: a.protocol is None)
+    found = matched([card(a) for a in ordered], there)
+    return [(entry, there[found[i]] if i in found else None) for i, entry in enumerate(ordered)]

@@ -20,9 +20,7 @@ def place_problems(spot: Spot) -> Iterator[Problem]:
     if message:
         yield Finding.problem(target, "vmkernel.port-group", message, help_)
     elif spot.group is None or dvs.is_uplink(estate, spot.group):
-        groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
-        known = ", ".join(sorted(networks.label(estate, g) for g in groups))
-        help_ = f"distributed port groups: {known or 'none'}; port_groups of a datacenters play makes one"
+        help_ = f"{networks.distributed_in_words(estate)}; port_groups of a datacenters play makes one"
         yield Finding.problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters", help_)
     elif not spot.is_member:
         switch = spot.switch.name if spot.switch else "its switch"
