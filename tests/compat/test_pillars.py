@@ -7,7 +7,9 @@ import pytest
 
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
-from vsphere_ai.model.records.assessment import PILLARS, Assessed, Attestation, HealthChecked, LatestBenchmark, Records
+from vsphere_ai.compat.pillars.base import PillarCase
+from vsphere_ai.model.finding import VERDICTS
+from vsphere_ai.model.records.assessment import PILLARS, Attestation, HealthChecked, LatestBenchmark, Records
 from vsphere_ai.model.vm_sets import MemberMark
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
@@ -149,7 +151,7 @@ def assessed(world, changes=None, records=RECORDS, on=(VM, VM2), **planned):
         objects[ref] |= with_keys(objects[ref]["config.hardware.device"])
     view = world.view(objects, **planned)
     view = replace(view, states=observe(view.estate, kinds()))
-    return assessment.assess(assessment.farm_of(view, records, frozenset(on)))
+    return assessment.assess(assessment.farm_of(view, records, frozenset(on))).findings
 
 
 def of(found, rule):
@@ -330,13 +332,13 @@ RECORDED = [
 
 @pytest.mark.parametrize("rule", [r.id for r in assessment.rules()])
 def test_every_rule_passes_on_a_healthy_farm_or_is_about_nothing_there(world, rule):
-    assert set(of(assessed(world), rule)) <= {"pass", "not applicable"}
+    assert set(of(assessed(world), rule)) <= {"pass"}
 
 
 @pytest.mark.parametrize(("rule", "change", "verdict"), CHANGES)
 def test_one_change_is_found(world, rule, change, verdict):
     found = of(assessed(world, change(world) if callable(change) else change), rule)
-    assert min(found, key=assessment.WORST.index) == verdict
+    assert max(found, key=VERDICTS.index) == verdict
 
 
 @pytest.mark.parametrize(("rule", "change", "verdict"), RECORDED)
@@ -368,11 +370,11 @@ def test_every_rule_has_a_farm_that_passes_and_one_that_does_not(world):
 def test_an_answer_counts_with_its_date(world, rule):
     def verdict(**changed):
         given = RECORDS.attestations | {rule: replace(RECORDS.attestations[rule], **changed)}
-        return of(assessed(world, records=replace(RECORDS, attestations=given)), rule)[0]
+        return next(iter(of(assessed(world, records=replace(RECORDS, attestations=given)), rule)), "none")
 
     assert verdict() == "pass"
     assert verdict(answer="no") == "fail"
-    assert verdict(answer="not applicable") == "not applicable"
+    assert verdict(answer="not applicable") == "none"
     assert verdict(expires=TODAY - timedelta(1)) == "unknown"
     assert verdict(expires=TODAY) == "pass"
     without = replace(RECORDS, attestations={})
@@ -401,6 +403,17 @@ def test_templates_and_vms_without_devices_do_not_train(world):
     assert assessment.farm_of(view, RECORDS, frozenset()).vms == ()
 
 
-def test_a_verdict_needs_evidence():
-    with pytest.raises(ValueError, match="evidence"):
-        Assessed("security.time", "security", "esx01", "pass", "fine", (), "")
+def test_a_verdict_needs_evidence(world):
+    rule = next(r for r in assessment.rules() if r.id == "security.time")
+    case = PillarCase(rule, assessment.farm_of(world.view(healthy(world)), RECORDS, frozenset()), ESX, "esx01")
+    for word in (case.passed, case.warned, case.failed):
+        with pytest.raises(ValueError, match="evidence"):
+            word("fine")
+    assert case.unknown("not read").target.name == "esx01"
+
+
+def test_a_rule_that_is_about_nothing_is_named(world):
+    made = assessment.assess(assessment.farm_of(world.view({}), RECORDS, frozenset(), frozenset()))
+    assert {f.rule for f in made.findings}.isdisjoint(made.not_applicable)
+    assert {f.rule for f in made.findings} | {*made.not_applicable} == {r.id for r in assessment.rules()}
+    assert "security.time" in made.not_applicable

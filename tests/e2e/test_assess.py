@@ -22,8 +22,9 @@ def assess(cli, make_lab, monkeypatch):
 
     def run(*more):
         code = sets("assess", *more, "-o", "json")
-        found = json.loads(cli.out).get("assessment", ()) if cli.out else ()
-        return code, {(a["rule"], a["subject"]): a for a in found}
+        document = json.loads(cli.out) if cli.out else {"findings": (), "not_applicable": ()}
+        found = {(f["rule"], (f["target"] or {}).get("name", "")): f for f in document["findings"]}
+        return code, found | {(rule, ""): {"verdict": "not applicable"} for rule in document["not_applicable"]}
 
     run.sets = sets
     return run

@@ -24,8 +24,8 @@ from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
 from vsphere_ai.connect.secure_shell.trusted import keep_host_key
 from vsphere_ai.errors import Refused
 from vsphere_ai.guests.observed import ObservedNetwork
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.names import written_names
-from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.network.guest_text import networks_text
@@ -115,8 +115,8 @@ def test_markdown_of_a_report_is_that_of_a_harmless_name(name):
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_markdown_of_an_assessment_is_that_of_a_harmless_name(name):
     def text(of):
-        found = Assessed("a.b", "security", of, "fail", of, ((of, of),), "a source", of)
-        return assessment_markdown([found], of)
+        found = Finding(Subject("vm", of), "security.b", "fail", of, of, ((of, of),), "a source")
+        return assessment_markdown([found], (), of)
 
     types, inner, texts = marked(text(name))
     assert types == marked(text("harmless"))[0]

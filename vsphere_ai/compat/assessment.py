@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -11,10 +12,17 @@ from vsphere_ai.compat import pillars as folder
 from vsphere_ai.compat.pillars import attested
 from vsphere_ai.compat.pillars.base import AssessedFarm, PillarRule, trains
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.model.records.assessment import PILLARS, WORST, Assessed, Records
+from vsphere_ai.model.finding import Finding, seriousness
+from vsphere_ai.model.records.assessment import PILLARS, Records
 from vsphere_ai.model.view import View
 
-NOTHING = "nothing that the rule is about"
+
+@dataclass(frozen=True)
+class Assessment:
+    """What the rules find, by pillar and rule, the worst first; and the rules that apply to nothing here."""
+
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[str, ...]
 
 
 @cache
@@ -51,10 +59,10 @@ def farm_of(view: View, records: Records, on: frozenset[str], chosen: frozenset[
     )
 
 
-def assess(farm: AssessedFarm) -> tuple[Assessed, ...]:
-    """Return what every rule finds, by pillar and rule, the worst first; a rule without an object says so."""
-    found: list[Assessed] = []
+def assess(farm: AssessedFarm) -> Assessment:
+    """Return what every rule finds."""
+    findings: list[Finding] = []
     for rule in rules():
-        own = sorted(rule.check(farm), key=lambda a: (WORST.index(a.verdict), a.subject))
-        found += own or [Assessed(rule.id, rule.pillar, "", "not applicable", NOTHING, (), rule.source)]
-    return tuple(found)
+        findings += sorted(rule.check(farm), key=lambda f: (-seriousness(f), f.target.name if f.target else ""))
+    applied = {finding.rule for finding in findings}
+    return Assessment(tuple(findings), tuple(rule.id for rule in rules() if rule.id not in applied))

@@ -56,19 +56,21 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     Exits 0 when no rule fails, 2 when one does; with --fail-on unknown 1 when something is not known.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.assessment import AssessmentDocument
+    from vsphere_ai.documents.findings import findings_document
     from vsphere_ai.model.text import counted
     from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.training.assessment_text import assessment_document, assessment_markdown, assessment_text
+    from vsphere_ai.report.training.assessment_text import assessment_markdown, assessment_text
 
     result = app.assess(app.AssessRequest(playbook, attest, estate), show_event)
     about = f"vCenter {result.about.name} {result.about.version}"
     about += f", as {result.playbook} makes it" if result.playbook else ""
     what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
     if form == "json":
-        found = assessment_document(result.found)
-        click.echo(json_text(vcenter=result.about, hosts=result.hosts, vms=result.vms, assessment=found))
+        document = AssessmentDocument(hosts=result.hosts, vms=result.vms, not_applicable=result.not_applicable)
+        click.echo(json_text(vcenter=result.about, **dict(document), **findings_document(result.findings)))
     elif form == "markdown":
-        click.echo(assessment_markdown(result.found, what))
+        click.echo(assessment_markdown(result.findings, result.not_applicable, what))
     else:
-        click.echo(assessment_text(result.found, what, width()))
+        click.echo(assessment_text(result.findings, result.not_applicable, what, width()))
     return result.exit_code(cast("FailOn", fail_on))

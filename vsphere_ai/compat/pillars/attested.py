@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from vsphere_ai.compat.pillars.base import PillarCase, PillarRule
-from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
+from vsphere_ai.model.finding import Finding, Verdict
 
 FRAMEWORK = "Azure Well-Architected Framework, AI workloads on Azure infrastructure"
 QUESTIONS = {
@@ -29,7 +30,7 @@ QUESTIONS = {
 }
 
 
-def _judge(case: PillarCase) -> Assessed | None:
+def _judge(case: PillarCase) -> Finding | None:
     found = case.records.attestations.get(case.rule.id)
     if found is None:
         return case.unknown(f"no answer: {case.rule.question}", remedy=f"answer {case.rule.id} in the attestations")
@@ -45,7 +46,7 @@ def _judge(case: PillarCase) -> Assessed | None:
 
 def rules() -> Iterator[PillarRule]:
     """Yield the rules, one for each question."""
-    verdicts: Mapping[PillarVerdict, str] = {
+    verdicts: Mapping[Verdict | Literal["not applicable"], str] = {
         "pass": "answered yes, by name and date",
         "fail": "answered no",
         "unknown": "not answered, or expired",

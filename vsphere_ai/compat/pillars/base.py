@@ -13,7 +13,8 @@ from vsphere_ai.compat.base import PlannedValue, Unreadable, planned_value, why_
 from vsphere_ai.fabric import networks
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu, is_whole
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.records.assessment import WORST, Assessed, Pillar, PillarVerdict, Records
+from vsphere_ai.model.finding import Finding, Subject, Verdict, seriousness
+from vsphere_ai.model.records.assessment import Pillar, Records, pillar_of
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import mark_of, member_of
@@ -101,24 +102,24 @@ class PillarRule:
     about: About
     source: str
     """The public page it stands on."""
-    verdicts: Mapping[PillarVerdict, str]
-    """When each verdict is given; unknown is added where only a missing property leads to it."""
+    verdicts: Mapping[Verdict | Literal["not applicable"], str]
+    """When each verdict is given, or it does not apply; unknown is added where only a missing property leads to it."""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Managed type -> property paths it wants read."""
     uses: tuple[str, ...] = ()
     """Compatibility rules whose findings it reports."""
     question: str = ""
     """What an operator attests."""
-    judge: Callable[[PillarCase], Assessed | None] = lambda case: None
+    judge: Callable[[PillarCase], Finding | None] = lambda case: None
 
-    def __call__(self, judge: Callable[[PillarCase], Assessed | None]) -> PillarRule:
+    def __call__(self, judge: Callable[[PillarCase], Finding | None]) -> PillarRule:
         """Return the rule with the function that judges."""
         return replace(self, judge=judge)
 
     @property
     def pillar(self) -> Pillar:
         """The pillar, which its id begins with."""
-        return self.id.partition(".")[0]  # type: ignore[return-value]
+        return pillar_of(self.id)
 
     @property
     def doc(self) -> str:
@@ -138,7 +139,7 @@ class PillarRule:
             found = farm.clusters if self.about == "cluster" else farm.port_groups
             yield from ((f.ref, networks.label(estate, f) if self.about == "port group" else f.name) for f in found)
 
-    def check(self, farm: AssessedFarm) -> Iterator[Assessed]:
+    def check(self, farm: AssessedFarm) -> Iterator[Finding]:
         """Yield what the rule finds; a property that cannot be read becomes one unknown verdict."""
         for ref, name in self.subjects(farm):
             case = PillarCase(self, farm, ref, name)
@@ -193,7 +194,7 @@ class PillarCase:
         """Return what a plan makes of a property of the host or VM."""
         return planned_value(self.farm.view, self.ref, path)
 
-    def reported(self) -> Assessed | None:
+    def reported(self) -> Finding | None:
         """Return the worst finding of the compatibility rules that the rule uses; None where none applies."""
         target = self.farm.targets.get(self.ref)
         kind = target.kind if target else "vcenter"
@@ -201,31 +202,39 @@ class PillarCase:
         found = [f for r in rules for f in r.check(target, self.farm.view)]
         if not found:
             return None
-        worst = min(found, key=lambda f: WORST.index(f.verdict))
+        worst = max(found, key=seriousness)
         return self._assessed(worst.verdict, worst.message, worst.evidence, worst.remedy)
 
-    def passed(self, message: str, *evidence: tuple[str, object]) -> Assessed:
+    def passed(self, message: str, *evidence: tuple[str, object]) -> Finding:
         """Word a pass."""
         return self._assessed("pass", message, evidence)
 
-    def warned(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Assessed:
+    def warned(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
         """Word a warning: the practice is not followed, and training goes on."""
         return self._assessed("warn", message, evidence, remedy)
 
-    def failed(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Assessed:
+    def failed(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
         """Word a failure: training, data or the farm are at risk."""
         return self._assessed("fail", message, evidence, remedy)
 
-    def unknown(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Assessed:
+    def unknown(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
         """Word that the evidence is missing."""
         return self._assessed("unknown", message, evidence, remedy)
 
+    @property
+    def subject(self) -> Target | Subject | None:
+        """The object as findings name it; None: the farm as a whole."""
+        if not self.name:
+            return None
+        return self.farm.targets.get(self.ref) or Subject(self.rule.about, self.name, self.ref)
+
     def _assessed(
-        self, verdict: PillarVerdict, message: str, evidence: Iterable[tuple[str, object]], remedy: str = ""
-    ) -> Assessed:
+        self, verdict: Verdict, message: str, evidence: Iterable[tuple[str, object]], remedy: str = ""
+    ) -> Finding:
         seen = tuple((path, _short(value)) for path, value in evidence)
-        rule = self.rule
-        return Assessed(rule.id, rule.pillar, self.name, verdict, message, seen, rule.source, remedy)
+        if verdict in ("pass", "warn", "fail") and not seen:
+            raise ValueError(f"{self.rule.id}: a verdict of {verdict} needs evidence")
+        return Finding(self.subject, self.rule.id, verdict, message, remedy, seen, self.rule.source)
 
 
 def _short(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, host_rule, vm_rule
 from vsphere_ai.gpu.devices import found_gpus, is_whole
 from vsphere_ai.gpu.smi import live
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 
 MEMORY_LOCKED, CPU_RESERVED = "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation"
@@ -20,7 +20,7 @@ IDLE_REMEDY = "destroy the set, or power its VMs off, when no team uses it"
     verdicts={"pass": "a VM that is on has a GPU of the host", "warn": "no VM that is on has one"},
     reads={"HostSystem": ("hardware.pciDevice",), "VirtualMachine": ("config.hardware.device",)},
 )
-def gpus_assigned(case: PillarCase) -> Assessed | None:
+def gpus_assigned(case: PillarCase) -> Finding | None:
     """A host with GPUs runs a VM that has one of them. `vsphere-ai capacity` shows what is left of each GPU."""
     gpus = found_gpus(case.need("hardware.pciDevice"))
     if not gpus:
@@ -45,7 +45,7 @@ def gpus_assigned(case: PillarCase) -> Assessed | None:
         "unknown": "nvidia-smi was not asked, or shows no utilization",
     },
 )
-def gpu_load(case: PillarCase) -> Assessed | None:
+def gpu_load(case: PillarCase) -> Finding | None:
     """At the moment of reading, some vGPU of the host computes. One reading is no proof that a VM is idle for long."""
     if why := live.why_not_listed(case.facts):
         return case.unknown(f"the vGPUs that run here are not known: {why}")
@@ -68,7 +68,7 @@ def gpu_load(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "every NIC is connected", "warn": "a NIC of a VM that is on is not"},
     reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
 )
-def unused_nics(case: PillarCase) -> Assessed | None:
+def unused_nics(case: PillarCase) -> Finding | None:
     """Every NIC of a training VM is connected: one that is not holds an address and a port for nothing."""
     if case.need("runtime.powerState") != "poweredOn":
         return None
@@ -87,7 +87,7 @@ def unused_nics(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "on", "warn": "off, with whole devices of a host assigned to it"},
     reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
 )
-def powered_off(case: PillarCase) -> Assessed | None:
+def powered_off(case: PillarCase) -> Finding | None:
     """A VM that is off holds no vGPU; a whole device that is assigned to it is often left to it all the same."""
     if not any(is_whole(d) for d in case.need("config.hardware.device")):
         return None
@@ -108,7 +108,7 @@ def powered_off(case: PillarCase) -> Assessed | None:
     },
     reads={"VirtualMachine": (MEMORY_LOCKED, CPU_RESERVED, LATENCY, "config.hardware.device")},
 )
-def reservations(case: PillarCase) -> Assessed | None:
+def reservations(case: PillarCase) -> Finding | None:
     """A VM reserves all memory for a GPU, a whole device or RDMA, and CPU for high latency sensitivity, else neither.
 
     What is reserved cannot be given to another VM, also while it is idle.
@@ -133,6 +133,6 @@ def reservations(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "connected", "fail": "orphaned, invalid or inaccessible: it does nothing and keeps its disks"},
     uses=("vm.connected",),
 )
-def orphans(case: PillarCase) -> Assessed | None:
+def orphans(case: PillarCase) -> Finding | None:
     """No training VM is left without its host or its files. Disks that belong to no VM are asked about."""
     return case.reported()

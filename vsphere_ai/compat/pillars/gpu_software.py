@@ -6,8 +6,8 @@ from vsphere_ai.compat.pillars.base import PillarCase, host_rule, vm_rule
 from vsphere_ai.compat.rules.driver import HostDriver, host_driver
 from vsphere_ai.compat.rules.nvlink import unified_memory
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import numbers
-from vsphere_ai.model.records.assessment import Assessed
 from vsphere_ai.resources.mixins import VmDevices
 
 FIXED_BRANCH, FIXED = 535, (535, 247)
@@ -26,7 +26,7 @@ FAULTY = {"hopper": "Hopper", "ada": "Ada"}
     },
     reads={"HostSystem": ("software", "hardware.pciDevice")},
 )
-def vgpu_iommu_fault(case: PillarCase) -> Assessed | None:
+def vgpu_iommu_fault(case: PillarCase) -> Finding | None:
     """A Hopper or Ada GPU with a vGPU driver before 16.10 (535.247) may crash its host with a purple screen."""
     found = found_gpus(case.need("hardware.pciDevice"))
     names = sorted({FAULTY[g.board.architecture] for g in found if g.board and g.board.architecture in FAULTY})
@@ -53,7 +53,7 @@ def vgpu_iommu_fault(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "off", "warn": "on: vMotion is ruled out"},
     reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
 )
-def uvm_or_vmotion(case: PillarCase) -> Assessed | None:
+def uvm_or_vmotion(case: PillarCase) -> Finding | None:
     """Unified memory of a vGPU rules out vMotion, and NCCL from 2.27 on does not start without it (2.21.5 does).
 
     On A100 it also switches NVLink between the vGPUs of a VM off (`performance.peer-to-peer`). `health` knows the

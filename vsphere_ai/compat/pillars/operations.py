@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, host_rule, set_rule, vm_rule
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 
 MOST_DAYS = 30
@@ -22,7 +22,7 @@ READINESS = "NVIDIA Cluster Readiness Engine, FAQ (burn-in every 3 to 4 weeks)"
         "unknown": "no playbook is named",
     },
 )
-def drift(case: PillarCase) -> Assessed | None:
+def drift(case: PillarCase) -> Finding | None:
     """The farm is as the playbook says: planning it finds nothing to change."""
     found = case.records.drift
     if found is None:
@@ -47,7 +47,7 @@ def drift(case: PillarCase) -> Assessed | None:
         "VirtualMachine": ("config.hardware.numCPU", "config.hardware.memoryMB"),
     },
 )
-def numa_fit(case: PillarCase) -> Assessed | None:
+def numa_fit(case: PillarCase) -> Finding | None:
     """A training VM fits into one NUMA node of its host, or takes several of them whole or in equal parts."""
     host = case.farm.view.estate.host_of(case.ref)
     if host is None:
@@ -78,7 +78,7 @@ def numa_fit(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "connected, not in maintenance mode", "warn": "in maintenance mode", "fail": "not connected"},
     uses=("host.connected", "host.maintenance"),
 )
-def in_service(case: PillarCase) -> Assessed | None:
+def in_service(case: PillarCase) -> Finding | None:
     """The host is connected and not in maintenance mode."""
     return case.reported()
 
@@ -90,7 +90,7 @@ def in_service(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "none", "warn": "a change takes effect at the next restart"},
     uses=("host.reboot-pending",),
 )
-def reboot_pending(case: PillarCase) -> Assessed | None:
+def reboot_pending(case: PillarCase) -> Finding | None:
     """No change of the host waits for a restart: what is set is what is in effect."""
     return case.reported()
 
@@ -102,7 +102,7 @@ def reboot_pending(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "none", "fail": "a question waits for an answer"},
     uses=("vm.question",),
 )
-def no_question(case: PillarCase) -> Assessed | None:
+def no_question(case: PillarCase) -> Finding | None:
     """The VM waits for no answer: while it does, it stands still."""
     return case.reported()
 
@@ -117,7 +117,7 @@ def no_question(case: PillarCase) -> Assessed | None:
         "unknown": "no benchmark of the set is recorded",
     },
 )
-def benchmark_recent(case: PillarCase) -> Assessed | None:
+def benchmark_recent(case: PillarCase) -> Finding | None:
     """The fabric of a set was measured recently: what was true at hand-over may have changed since."""
     found = case.records.measured.get(case.name)
     if found is None:

@@ -6,7 +6,7 @@ from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, hos
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
 from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
 from vsphere_ai.resources.mixins import device_states
@@ -24,7 +24,7 @@ LAST_CHECK = 7
     verdicts={"pass": "a PVRDMA or SR-IOV adapter, or a whole NIC", "warn": "none, and the set has other VMs"},
     reads={"VirtualMachine": ("config.hardware.device",)},
 )
-def rdma_nic(case: PillarCase) -> Assessed | None:
+def rdma_nic(case: PillarCase) -> Finding | None:
     """A VM that trains together with others has an adapter for RDMA."""
     case.need("config.hardware.device")
     if has_adapter(case.farm.view, case.farm.targets[case.ref]):
@@ -42,7 +42,7 @@ def rdma_nic(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "from the adapter to a RoCE device", "warn": "not on every host", "fail": "none"},
     uses=("vm.rdma-path", "vm.pvrdma-endpoints"),
 )
-def rdma_path(case: PillarCase) -> Assessed | None:
+def rdma_path(case: PillarCase) -> Finding | None:
     """Port group, switch and uplinks of each PVRDMA adapter lead to a RoCE device of the host."""
     return case.reported() if has_adapter(case.farm.view, case.farm.targets[case.ref]) else None
 
@@ -54,7 +54,7 @@ def rdma_path(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "large enough", "warn": "smaller than it could be"},
     uses=("host.rdma-mtu", "host.pvrdma-mtu"),
 )
-def rdma_mtu(case: PillarCase) -> Assessed | None:
+def rdma_mtu(case: PillarCase) -> Finding | None:
     """The MTU of switches and VMkernel adapters carries RDMA messages of 4096 bytes."""
     return case.reported() if case.facts.get("config.network.rdmaDevice") else None
 
@@ -66,7 +66,7 @@ def rdma_mtu(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "one active uplink", "warn": "teamed with others"},
     uses=("host.rdma-uplinks",),
 )
-def rdma_uplink(case: PillarCase) -> Assessed | None:
+def rdma_uplink(case: PillarCase) -> Finding | None:
     """PVRDMA uses one uplink: teaming sends a part of the traffic where no RDMA device is."""
     return case.reported() if case.facts.get("config.network.rdmaDevice") else None
 
@@ -78,7 +78,7 @@ def rdma_uplink(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "PFC or global pause", "warn": "neither", "unknown": "it cannot be read"},
     uses=("host.roce-lossless", "host.roce-dcb"),
 )
-def lossless(case: PillarCase) -> Assessed | None:
+def lossless(case: PillarCase) -> Finding | None:
     """RoCE loses much of its speed where switches drop packets."""
     return case.reported() if case.facts.get("config.network.rdmaDevice") else None
 
@@ -90,7 +90,7 @@ def lossless(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "the VM's advanced settings allow peer-to-peer", "warn": "they do not"},
     reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
 )
-def gpudirect(case: PillarCase) -> Assessed | None:
+def gpudirect(case: PillarCase) -> Finding | None:
     """A VM with a GPU and a virtual function or whole NIC lets the two exchange data without its memory."""
     devices = case.need("config.hardware.device")
     whole = sum(is_whole(d) for d in devices)
@@ -112,7 +112,7 @@ def gpudirect(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "High performance", "warn": "another power policy"},
     reads={"HostSystem": ("config.powerSystemInfo",)},
 )
-def power_policy(case: PillarCase) -> Assessed | None:
+def power_policy(case: PillarCase) -> Finding | None:
     """The power policy of a host is High performance: deep C-states cost time at every small message."""
     policy = case.need("config.powerSystemInfo").get("currentPolicy") or {}
     seen = ("config.powerSystemInfo.currentPolicy", policy.get("shortName"))
@@ -129,7 +129,7 @@ def power_policy(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "normal, or high with all memory reserved", "fail": "high without"},
     reads={"VirtualMachine": (LATENCY, "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation")},
 )
-def latency(case: PillarCase) -> Assessed | None:
+def latency(case: PillarCase) -> Finding | None:
     """High latency sensitivity takes effect only with CPU and memory reserved."""
     level = (case.need(LATENCY) or {}).get("level")
     locked = case.facts.get("config.memoryReservationLockedToMax")
@@ -148,7 +148,7 @@ def latency(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "as many vCPUs as threads, or fewer", "warn": "more"},
     reads={"HostSystem": ("summary.hardware.numCpuThreads",), "VirtualMachine": ("config.hardware.numCPU",)},
 )
-def cpu_overcommit(case: PillarCase) -> Assessed | None:
+def cpu_overcommit(case: PillarCase) -> Finding | None:
     """The VMs that run on a host with GPUs have no more vCPUs than the host has threads: data loaders need them."""
     estate = case.farm.view.estate
     on = [v for v in estate.vms_on(case.ref) if v.ref in case.farm.on]
@@ -170,7 +170,7 @@ def cpu_overcommit(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "reserved", "fail": "not reserved"},
     uses=("vm.memory-reservation",),
 )
-def memory(case: PillarCase) -> Assessed | None:
+def memory(case: PillarCase) -> Finding | None:
     """All memory of a training VM is reserved: nothing of it is swapped or ballooned."""
     return case.reported()
 
@@ -182,7 +182,7 @@ def memory(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "off", "warn": "on: the guest sees no NUMA topology"},
     uses=("vm.hotadd",),
 )
-def hot_add(case: PillarCase) -> Assessed | None:
+def hot_add(case: PillarCase) -> Finding | None:
     """CPU and memory hot add are off, so that the guest sees the NUMA topology."""
     return case.reported()
 
@@ -194,7 +194,7 @@ def hot_add(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "new enough", "fail": "too old for its devices"},
     uses=("vm.hardware-version",),
 )
-def hardware_version(case: PillarCase) -> Assessed | None:
+def hardware_version(case: PillarCase) -> Finding | None:
     """The virtual hardware is new enough for GPUs and RDMA adapters."""
     return case.reported()
 
@@ -206,7 +206,7 @@ def hardware_version(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "the 64-bit MMIO window takes all GPUs of the VM", "fail": "it is off or too small"},
     reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
 )
-def mmio_size(case: PillarCase) -> Assessed | None:
+def mmio_size(case: PillarCase) -> Finding | None:
     """The 64-bit MMIO window of a VM takes the memory of all its GPUs; else the VM does not start, or lacks a GPU."""
     case.need("config.hardware.device")
     vm, view = case.farm.targets[case.ref], case.farm.view
@@ -238,7 +238,7 @@ def mmio_size(case: PillarCase) -> Assessed | None:
         "unknown": f"health was not checked in the last {LAST_CHECK} days",
     },
 )
-def gpu_errors(case: PillarCase) -> Assessed | None:
+def gpu_errors(case: PillarCase) -> Finding | None:
     """The driver reported no error of the VM's GPUs, as the last check of `health` on this machine has kept it."""
     made = member_of(case.farm.view.estate, case.ref)
     if not has_gpu(case.farm.view, case.farm.targets[case.ref]) or (made and not made.exists):
@@ -263,7 +263,7 @@ def gpu_errors(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "possible, or one vGPU", "warn": "not possible"},
     uses=("vm.peer-to-peer",),
 )
-def peer_to_peer(case: PillarCase) -> Assessed | None:
+def peer_to_peer(case: PillarCase) -> Finding | None:
     """The vGPUs of a VM reach each other over NVLink where the boards have it."""
     return case.reported()
 
@@ -278,7 +278,7 @@ def peer_to_peer(case: PillarCase) -> Assessed | None:
         "unknown": "no benchmark, or no baseline, of the set is recorded",
     },
 )
-def bus_bandwidth(case: PillarCase) -> Assessed | None:
+def bus_bandwidth(case: PillarCase) -> Finding | None:
     """The newest all-reduce of a set reaches nine tenths of the baseline of the set."""
     found = case.records.measured.get(case.name)
     if found is None or not found.baseline:

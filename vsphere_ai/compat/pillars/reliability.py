@@ -11,7 +11,7 @@ from vsphere_ai.compat.pillars.base import PillarCase, cluster_rule, host_rule, 
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.fabric import dvs
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of
 
@@ -27,7 +27,7 @@ OLDEST_SNAPSHOT = 7
     source="vSphere Resource Management 7.0, Using DRS Affinity Rules; Azure Well-Architected Framework, Reliability",
     verdicts={"pass": "on two hosts or more", "warn": "the cluster has one host", "fail": "all are on one host"},
 )
-def spread(case: PillarCase) -> Assessed | None:
+def spread(case: PillarCase) -> Finding | None:
     """The training VMs of a cluster run on two hosts or more, so that the loss of one host leaves some of them."""
     vms = case.farm.vms_in(case.ref)
     if len(vms) < 2:
@@ -49,7 +49,7 @@ def spread(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "an enabled rule keeps them apart, or a playbook makes one", "warn": "no rule does"},
     reads=CLUSTERS,
 )
-def anti_affinity(case: PillarCase) -> Assessed | None:
+def anti_affinity(case: PillarCase) -> Finding | None:
     """A rule of DRS keeps the VMs of a set on different hosts. Without one, DRS or a restart may put them together."""
     vms = case.farm.sets[case.name]
     if len(vms) < 2:
@@ -76,7 +76,7 @@ def anti_affinity(case: PillarCase) -> Assessed | None:
         "unknown": "the GPUs or the VMs of the cluster were not read",
     },
 )
-def spare_host(case: PillarCase) -> Assessed | None:
+def spare_host(case: PillarCase) -> Finding | None:
     """VMs with vGPUs start elsewhere only where hosts that take them have GPUs with room: one host more than needed."""
     if not any(case.farm.view.estate[v.ref].get("config.hardware.device") for v in case.farm.vms_in(case.ref)):
         return None
@@ -96,7 +96,7 @@ def spare_host(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "on", "warn": "off"},
     reads=CLUSTERS,
 )
-def high_availability(case: PillarCase) -> Assessed | None:
+def high_availability(case: PillarCase) -> Finding | None:
     """The cluster has vSphere HA, which starts the VMs of a host that fails on other hosts."""
     if not case.farm.vms_in(case.ref):
         return None
@@ -114,7 +114,7 @@ def high_availability(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "vSphere HA restarts the VM", "fail": "the VM's restart priority is `disabled`"},
     reads=CLUSTERS,
 )
-def restart_priority(case: PillarCase) -> Assessed | None:
+def restart_priority(case: PillarCase) -> Finding | None:
     """Where vSphere HA is on, it restarts a training VM: neither its own nor the cluster's priority is `disabled`."""
     host = case.farm.view.estate.host_of(case.ref)
     cluster = case.farm.view.estate.cluster_of(host.ref) if host else None
@@ -139,7 +139,7 @@ def restart_priority(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "no alarm", "warn": "a yellow alarm, or a red one that is acknowledged", "fail": "a red alarm"},
     reads={"HostSystem": ("triggeredAlarmState",)},
 )
-def alarms(case: PillarCase) -> Assessed | None:
+def alarms(case: PillarCase) -> Finding | None:
     """No alarm of the host is red, unless someone has acknowledged it."""
     found = case.need("triggeredAlarmState") or ()
     red = [a for a in found if a.get("overallStatus") == "red" and not a.get("acknowledged")]
@@ -158,7 +158,7 @@ def alarms(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "the same build on all hosts", "warn": "different builds"},
     reads={"HostSystem": ("config.product",)},
 )
-def same_build(case: PillarCase) -> Assessed | None:
+def same_build(case: PillarCase) -> Finding | None:
     """The hosts of a cluster run one ESXi build, so that a VM behaves the same on each of them."""
     builds = {h.name: _build(case.need("config.product", h.ref)) for h in case.farm.hosts_in(case.ref)}
     return _alike(case, builds, "config.product", "ESXi", "update the hosts to one build, host by host")
@@ -171,7 +171,7 @@ def same_build(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "the same version on all hosts with GPUs", "warn": "different versions"},
     reads={"HostSystem": ("software",)},
 )
-def same_driver(case: PillarCase) -> Assessed | None:
+def same_driver(case: PillarCase) -> Finding | None:
     """The hosts of a cluster have one version of NVIDIA's host driver: vMotion and restarts need it."""
     drivers = {h.name: found for h in case.farm.hosts_in(case.ref) if (found := _driver(case, h.ref))}
     return _alike(case, drivers, "software", "NVIDIA driver", "install one version of the driver VIB on all hosts")
@@ -188,7 +188,7 @@ def same_driver(case: PillarCase) -> Assessed | None:
     },
     reads={"VirtualMachine": ("snapshot",)},
 )
-def snapshots(case: PillarCase) -> Assessed | None:
+def snapshots(case: PillarCase) -> Finding | None:
     """A training VM has no snapshots: they grow, slow its disks down, and stand in the way of changes."""
     tree = (case.facts.get("snapshot") or {}).get("rootSnapshotList") or ()
     days = [(case.records.today - _day(node.get("createTime"), case)).days for node in tree]
@@ -207,7 +207,7 @@ def snapshots(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "two NICs or more", "warn": "one NIC"},
     reads={"HostSystem": ("config.network.portgroup", "config.network.vswitch", *dvs.MANAGEMENT_PATHS)},
 )
-def management_network(case: PillarCase) -> Assessed | None:
+def management_network(case: PillarCase) -> Finding | None:
     """The management network of a host has two NICs. RDMA uplinks are single on purpose: that is another rule."""
     nics = _management_nics(case)
     seen = ("config.network.vnic", ", ".join(sorted(nics)) or "none")
@@ -223,7 +223,7 @@ def management_network(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "every datastore is shared by hosts", "warn": "a datastore belongs to one host"},
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary")},
 )
-def shared_storage(case: PillarCase) -> Assessed | None:
+def shared_storage(case: PillarCase) -> Finding | None:
     """The disks of a training VM are on datastores that other hosts reach, so that it can start there."""
     single, made = [], member_of(case.farm.view.estate, case.ref)
     stores = [made.place.datastore] if made and not made.exists else case.need("datastore")
@@ -246,7 +246,7 @@ def _driver(case: PillarCase, host: str) -> str:
     return ", ".join(sorted(driver.version for driver in found if driver))
 
 
-def _alike(case: PillarCase, values: Mapping[str, str], path: str, what: str, remedy: str) -> Assessed | None:
+def _alike(case: PillarCase, values: Mapping[str, str], path: str, what: str, remedy: str) -> Finding | None:
     if len(values) < 2:
         return None
     found = sorted(set(values.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
 SERVICES: Mapping[str, tuple[str, ...]] = {"HostSystem": ("config.service.service",)}
@@ -35,7 +35,7 @@ def _service(case: PillarCase, key: str) -> Mapping[str, object] | None:
     verdicts={"pass": "stopped", "warn": "running, or started with the host"},
     reads=SERVICES,
 )
-def ssh_off(case: PillarCase) -> Assessed | None:
+def ssh_off(case: PillarCase) -> Finding | None:
     """The SSH service of a host is stopped. A run that needs it starts it, and stops it again."""
     service = _service(case, "TSM-SSH")
     if service is None:
@@ -55,7 +55,7 @@ def ssh_off(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "stopped", "warn": "running"},
     reads=SERVICES,
 )
-def shell_off(case: PillarCase) -> Assessed | None:
+def shell_off(case: PillarCase) -> Finding | None:
     """The ESXi Shell of a host is stopped."""
     service = _service(case, "TSM")
     if service is None:
@@ -73,7 +73,7 @@ def shell_off(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "normal or strict", "warn": "off"},
     reads={"HostSystem": ("config.lockdownMode",)},
 )
-def lockdown(case: PillarCase) -> Assessed | None:
+def lockdown(case: PillarCase) -> Finding | None:
     """Lockdown mode keeps logins to the host itself away. The tool's SSH account has to be an exception user then."""
     mode = case.need("config.lockdownMode")
     seen = ("config.lockdownMode", mode)
@@ -89,7 +89,7 @@ def lockdown(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "a log host is set", "fail": "none is set"},
     reads={"HostSystem": (f"option:{LOG_HOST}",)},
 )
-def syslog(case: PillarCase) -> Assessed | None:
+def syslog(case: PillarCase) -> Finding | None:
     """The host sends its logs to another machine: they are what remains of a host that is lost."""
     if target := str(case.need(f"option:{LOG_HOST}")):
         return case.passed(f"logs go to {target}", (LOG_HOST, target))
@@ -103,7 +103,7 @@ def syslog(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "servers are set, and ntpd runs", "fail": "no server, or ntpd is stopped"},
     reads={"HostSystem": ("config.dateTimeInfo.ntpConfig", "config.service.service")},
 )
-def time(case: PillarCase) -> Assessed | None:
+def time(case: PillarCase) -> Finding | None:
     """The clock of a host follows time servers: certificates, logs and training logs are compared by it."""
     planned = case.planned("config.dateTimeInfo.ntpConfig")
     if planned and planned.value:
@@ -123,7 +123,7 @@ def time(case: PillarCase) -> Assessed | None:
     source="OpenSSH manual, ssh-keygen(1) and sshd_config(5), PubkeyAuthentication",
     verdicts={"pass": "a key, or no SSH login", "warn": "a password"},
 )
-def ssh_login(case: PillarCase) -> Assessed | None:
+def ssh_login(case: PillarCase) -> Finding | None:
     """The inventory logs in to hosts with a key. Host keys are always compared with those that were trusted."""
     way = case.records.ssh_login
     if way is None:
@@ -143,7 +143,7 @@ def ssh_login(case: PillarCase) -> Assessed | None:
         "unknown": "vCenter does not answer the question",
     },
 )
-def account(case: PillarCase) -> Assessed | None:
+def account(case: PillarCase) -> Finding | None:
     """The account of the inventory has no privileges of administrators that no playbook takes."""
     surplus = case.records.surplus
     if surplus is None:
@@ -164,7 +164,7 @@ def account(case: PillarCase) -> Assessed | None:
         "unknown": "the setting cannot be read",
     },
 )
-def events_kept(case: PillarCase) -> Assessed | None:
+def events_kept(case: PillarCase) -> Finding | None:
     """Events of vCenter are kept for at least 30 days: who changed what is asked weeks later."""
     days, on = case.records.options.get(MAX_AGE), case.records.options.get(MAX_AGE_ON, "true")
     if on.lower() == "false":
@@ -189,7 +189,7 @@ def events_kept(case: PillarCase) -> Assessed | None:
     },
     reads={"DistributedVirtualPortgroup": ("config.defaultPortConfig",)},
 )
-def port_group_policy(case: PillarCase) -> Assessed | None:
+def port_group_policy(case: PillarCase) -> Finding | None:
     """Port groups of training VMs reject what a VM has no need of. Pods with MAC addresses of their own need two."""
     policy = (case.need("config.defaultPortConfig").get("securityPolicy")) or {}
     names = {"allowPromiscuous": "promiscuous mode", "macChanges": "MAC changes", "forgedTransmits": "forged transmits"}
@@ -217,7 +217,7 @@ def port_group_policy(case: PillarCase) -> Assessed | None:
         "ResourcePool": ("name", "parent", "owner", "config"),
     },
 )
-def pool_limits(case: PillarCase) -> Assessed | None:
+def pool_limits(case: PillarCase) -> Finding | None:
     """Where several sets of VMs share a cluster, each is in a resource pool with a limit or a reservation."""
     ref = case.need("resourcePool")
     config, name = case.need("config", ref), str(case.need("name", ref))
@@ -248,7 +248,7 @@ def pool_limits(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "current", "warn": "not running or too old", "unknown": "the VM is off"},
     uses=("vm.tools",),
 )
-def tools(case: PillarCase) -> Assessed | None:
+def tools(case: PillarCase) -> Finding | None:
     """VMware Tools run in a training VM, and are not too old."""
     return case.reported()
 
@@ -260,6 +260,6 @@ def tools(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "7.0 U2 or later", "fail": "earlier"},
     uses=("esxi.version",),
 )
-def esxi_version(case: PillarCase) -> Assessed | None:
+def esxi_version(case: PillarCase) -> Finding | None:
     """The host runs a release that this tool, and the NVIDIA host driver, are made for."""
     return case.reported()

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.compat.base import Unreadable
 from vsphere_ai.compat.pillars.base import PillarCase, vm_rule
-from vsphere_ai.model.records.assessment import Assessed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.vm_sets import member_of
 
 Summary = Mapping[str, Any]
@@ -38,7 +38,7 @@ def _stores(case: PillarCase) -> Iterator[tuple[str, Summary]]:
     },
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary")},
 )
-def datastore_space(case: PillarCase) -> Assessed | None:
+def datastore_space(case: PillarCase) -> Finding | None:
     """The datastores of a training VM have room: a VM on a full one stops, and a checkpoint is not written."""
     used = {}
     for ref, summary in _stores(case):
@@ -67,7 +67,7 @@ def datastore_space(case: PillarCase) -> Assessed | None:
     },
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary", "info")},
 )
-def storage_class(case: PillarCase) -> Assessed | None:
+def storage_class(case: PillarCase) -> Finding | None:
     """The disks of a training VM, its scratch among them, are on flash: GPUs that wait for data cost as much."""
     kinds, slow, open_ = [], [], []
     for ref, summary in _stores(case):
@@ -96,7 +96,7 @@ def storage_class(case: PillarCase) -> Assessed | None:
     verdicts={"pass": "every disk is behind a controller of NVMe or VMware Paravirtual", "warn": "another controller"},
     reads={"VirtualMachine": ("config.hardware.device",)},
 )
-def disk_controller(case: PillarCase) -> Assessed | None:
+def disk_controller(case: PillarCase) -> Finding | None:
     """The disks of a training VM are behind NVMe or paravirtual controllers: others take more CPU per request."""
     devices = case.need("config.hardware.device")
     types = {d.get("key"): str(d.get("_typeName")) for d in devices if d.get("key") is not None}

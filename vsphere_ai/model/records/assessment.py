@@ -1,7 +1,4 @@
-"""Assessment of a farm against the five pillars of a well-architected workload: verdicts, attestations, records.
-
-Values only. `unknown` is never a pass: it says that the evidence is missing.
-"""
+"""Assessment of a farm against the five pillars of a well-architected workload: pillars, attestations, records."""
 
 from __future__ import annotations
 
@@ -12,32 +9,11 @@ from typing import Literal
 
 Pillar = Literal["reliability", "security", "cost", "operations", "performance"]
 PILLARS: tuple[Pillar, ...] = ("reliability", "security", "cost", "operations", "performance")
-PillarVerdict = Literal["pass", "info", "warn", "unknown", "fail", "not applicable"]
-WORST: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn", "info", "pass", "not applicable")
-"""The worst first: what is not known outranks a warning."""
-Evidence = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Assessed:
-    """What one rule finds on one object. `subject` is the object's name, empty for the farm as a whole.
-
-    `evidence` are pairs of a property path (or the name of a record) and the value seen there.
-    ValueError: a verdict of pass, warn or fail without evidence.
-    """
-
-    rule: str
-    pillar: Pillar
-    subject: str
-    verdict: PillarVerdict
-    message: str
-    evidence: Evidence
-    source: str
-    remedy: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict in ("pass", "warn", "fail") and not self.evidence:
-            raise ValueError(f"{self.rule}: a verdict of {self.verdict} needs evidence")
+def pillar_of(rule: str) -> Pillar:
+    """Return the pillar of a rule, which its id begins with."""
+    return rule.partition(".")[0]  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,20 @@
-"""Assessment of a farm as text, as Markdown and as a document of plain values."""
+"""Assessment of a farm as text and as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from itertools import groupby
 from textwrap import wrap
 from typing import NamedTuple
 
+from vsphere_ai.model.finding import VERDICTS, Finding, Verdict, worst
 from vsphere_ai.model.names.written_names import markdown_line, markdown_text
-from vsphere_ai.model.records.assessment import PILLARS, WORST, Assessed, PillarVerdict
+from vsphere_ai.model.records.assessment import PILLARS, pillar_of
 from vsphere_ai.model.text import safe
 
 MOST_NAMES = 6
-SHOWN: tuple[PillarVerdict, ...] = ("fail", "unknown", "warn")
+WORST = tuple(reversed(VERDICTS))
+SHOWN: tuple[Verdict, ...] = ("fail", "unknown", "warn")
 """Verdicts that text shows in full."""
 HEAD = ("| verdict | rule | finding | evidence | remedy |", "|---|---|---|---|---|")
 TITLES = {
@@ -28,11 +29,11 @@ TITLES = {
 class Line(NamedTuple):
     """What a rule finds alike on several objects."""
 
-    verdict: PillarVerdict
+    verdict: Verdict
     rule: str
     message: str
     names: tuple[str, ...]
-    first: Assessed
+    first: Finding
 
     @property
     def text(self) -> str:
@@ -42,53 +43,59 @@ class Line(NamedTuple):
         return f"{named}: {safe(self.message)}" if named else safe(self.message)
 
 
-def lines_of(found: Iterable[Assessed]) -> Iterator[Line]:
+def lines_of(found: Iterable[Finding]) -> Iterator[Line]:
     """Yield the verdicts with objects of the same verdict and message in one line, in the order of `found`."""
-    grouped: dict[tuple[str, PillarVerdict, str], list[Assessed]] = {}
+    grouped: dict[tuple[str, Verdict, str], list[Finding]] = {}
     for each in found:
         grouped.setdefault((each.rule, each.verdict, each.message), []).append(each)
     for (rule, verdict, message), own in grouped.items():
-        yield Line(verdict, rule, message, tuple(a.subject for a in own if a.subject), own[0])
+        yield Line(verdict, rule, message, tuple(f.target.name for f in own if f.target), own[0])
 
 
-def worst_of(found: Iterable[Assessed]) -> dict[str, PillarVerdict]:
+def worst_of(found: Iterable[Finding]) -> dict[str, Verdict]:
     """Return rule -> its worst verdict."""
-    worst: dict[str, PillarVerdict] = {}
-    for each in found:
-        worst[each.rule] = min(worst.get(each.rule, each.verdict), each.verdict, key=WORST.index)
-    return worst
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in found:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    return {rule: worst(own) for rule, own in by_rule.items()}
 
 
-def counts_text(found: Sequence[Assessed]) -> str:
-    """Return how many rules have which worst verdict: ``1 fail, 2 unknown, 9 pass``."""
+def counts_text(found: Sequence[Finding], not_applicable: Sequence[str]) -> str:
+    """Return how many rules have which worst verdict: ``1 fail, 2 unknown, 9 pass, 1 not applicable``."""
     verdicts = list(worst_of(found).values())
-    return ", ".join(f"{verdicts.count(v)} {v}" for v in WORST if v in verdicts)
+    counts = [f"{verdicts.count(v)} {v}" for v in WORST if v in verdicts]
+    return ", ".join([*counts, *([f"{len(not_applicable)} not applicable"] if not_applicable else [])])
 
 
-def assessment_text(found: Sequence[Assessed], what: str, width: int) -> str:
+def assessment_text(found: Sequence[Finding], not_applicable: Sequence[str], what: str, width: int) -> str:
     """Return an assessment by pillar, the worst first in each, with remedies; what passed only by its rule.
 
     Lines are at most `width` columns wide. Questions that are not answered are listed by their rules.
     """
     lines = _wrapped(safe(what), width)
     for pillar in PILLARS:
-        own = [a for a in found if a.pillar == pillar]
-        lines += ["", f"{TITLES[pillar].upper()}  {counts_text(own)}"]
+        own, without = _of(pillar, found, not_applicable)
+        lines += ["", f"{TITLES[pillar].upper()}  {counts_text(own, without)}"]
         for line in sorted(lines_of(own), key=lambda e: WORST.index(e.verdict)):
             if line.verdict in SHOWN and line.rule not in unanswered(own):
                 lines += _wrapped(f"  {line.verdict:<8}{line.rule}  {line.text}", width)
                 lines += _wrapped(f"          remedy: {safe(line.first.remedy)}", width) if line.first.remedy else []
         listed = {v: [r for r, w in worst_of(own).items() if w == v] for v in WORST if v not in SHOWN}
-        for heading, rules in ({"not answered": unanswered(own)} | listed).items():
+        for heading, rules in ({"not answered": unanswered(own)} | listed | {"not applicable": without}).items():
             lines += _wrapped(f"  {heading}: {', '.join(rules)}", width) if rules else []
-    lines += ["", f"{len(worst_of(found))} rules: {counts_text(found)}"]
+    lines += ["", f"{len(worst_of(found)) + len(not_applicable)} rules: {counts_text(found, not_applicable)}"]
     if open_ := unanswered(found):
         text = f"{len(open_)} questions are not answered: vsphere-ai assess --questions writes them as a file"
         lines += _wrapped(text, width)
     return "\n".join(lines)
 
 
-def unanswered(found: Iterable[Assessed]) -> list[str]:
+def _of(pillar: str, found: Sequence[Finding], not_applicable: Sequence[str]) -> tuple[list[Finding], list[str]]:
+    """Return what belongs to a pillar: findings, and rules that do not apply."""
+    return [f for f in found if pillar_of(f.rule) == pillar], [r for r in not_applicable if pillar_of(r) == pillar]
+
+
+def unanswered(found: Iterable[Finding]) -> list[str]:
     """Return the rules whose question has no answer at all."""
     return [a.rule for a in found if a.verdict == "unknown" and a.remedy == f"answer {a.rule} in the attestations"]
 
@@ -111,12 +118,13 @@ def _wrapped(text: str, width: int) -> list[str]:
     )  # fmt: skip
 
 
-def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
+def assessment_markdown(found: Sequence[Finding], not_applicable: Sequence[str], what: str) -> str:
     """Return an assessment as Markdown: a table of the pillars, and one of the rules for each pillar."""
     lines = ["# Assessment", "", markdown_line(what), "", "| pillar | rules |", "|---|---|"]
-    by_pillar = {p: list(own) for p, own in groupby(found, key=lambda a: a.pillar)}
-    lines += [f"| {TITLES[p]} | {counts_text(own)} |" for p, own in by_pillar.items()]
-    for pillar, own in by_pillar.items():
+    by_pillar = {pillar: _of(pillar, found, not_applicable) for pillar in PILLARS}
+    by_pillar = {pillar: own for pillar, own in by_pillar.items() if any(own)}
+    lines += [f"| {TITLES[p]} | {counts_text(*own)} |" for p, own in by_pillar.items()]
+    for pillar, (own, without) in by_pillar.items():
         lines += [
             "",
             f"## {TITLES[pillar]}",
@@ -129,21 +137,5 @@ def assessment_markdown(found: Sequence[Assessed], what: str) -> str:
             said = map(markdown_text, (line.text, seen, line.first.remedy))
             cells = (line.verdict, f"`{line.rule}`", *said)
             lines.append(f"| {' | '.join(cells)} |")
+        lines += [f"| not applicable | `{rule}` | | | |" for rule in without]
     return "\n".join(lines)
-
-
-def assessment_document(found: Sequence[Assessed]) -> list[dict[str, object]]:
-    """Return the verdicts as plain values."""
-    return [
-        {
-            "rule": a.rule,
-            "pillar": a.pillar,
-            "subject": a.subject,
-            "verdict": a.verdict,
-            "message": a.message,
-            "evidence": [{"path": path, "value": value} for path, value in a.evidence],
-            "source": a.source,
-            "remedy": a.remedy,
-        }
-        for a in found
-    ]

@@ -16,6 +16,7 @@ from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.app.training.benchmarks.history import newest
 from vsphere_ai.app.training.health.record import last_checks
 from vsphere_ai.compat import assessment
+from vsphere_ai.compat.assessment import Assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS
 from vsphere_ai.compat.pillars.base import AssessedFarm
 from vsphere_ai.compat.pillars.security import NEVER_USED, OPTIONS
@@ -23,8 +24,8 @@ from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.language.attestation import load_attestations
 from vsphere_ai.language.playbooks.play import Playbook
 from vsphere_ai.model.facts import About, Estate
-from vsphere_ai.model.finding import FailOn, exit_code_of
-from vsphere_ai.model.records.assessment import Assessed, Attestation, Records
+from vsphere_ai.model.finding import FailOn, Finding, exit_code
+from vsphere_ai.model.records.assessment import Attestation, Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_SPARE, problems_of
 from vsphere_ai.planning.observing import evaluate_with, observe
@@ -49,17 +50,21 @@ class AssessRequest:
 
 @dataclass(frozen=True)
 class AssessResult:
-    """What every rule found, by pillar and rule; `hosts` and `vms` are the names of what was assessed."""
+    """What the rules found, by pillar and rule, and those that apply to nothing.
+
+    `hosts` and `vms` are the names of what was assessed.
+    """
 
     about: About
     playbook: str
     hosts: tuple[str, ...]
     vms: tuple[str, ...]
-    found: tuple[Assessed, ...]
+    findings: tuple[Finding, ...]
+    not_applicable: tuple[str, ...]
 
     def exit_code(self, fail_on: FailOn = "fail") -> int:
-        """Return the code of the worst verdict from `fail_on` on; what does not apply does not count."""
-        return exit_code_of((a.verdict for a in self.found if a.verdict != "not applicable"), fail_on)
+        """Return the code of the worst verdict from `fail_on` on."""
+        return exit_code(self.findings, fail_on)
 
 
 def attested_questions() -> Mapping[str, str]:
@@ -78,12 +83,14 @@ def assess(request: AssessRequest, emit: Emit = ignore) -> AssessResult:
         session.more_paths = assessment.properties()
         found, farm = _assess_playbook(session, playbook, answers) if playbook else _assess_all(session, answers)
         names = tuple(h.name for h in farm.hosts), tuple(v.name for v in farm.vms)
-        return AssessResult(session.vcenter.about, str(request.playbook or ""), *names, found)
+        return AssessResult(
+            session.vcenter.about, str(request.playbook or ""), *names, found.findings, found.not_applicable
+        )
 
 
 def _assess_playbook(
     session: Session, playbook: Playbook, answers: Mapping[str, Attestation]
-) -> tuple[tuple[Assessed, ...], AssessedFarm]:
+) -> tuple[Assessment, AssessedFarm]:
     made, estate = plan_of(session, playbook, read_for(session, playbook))
     desired = session.desired(playbook, estate)
     records = replace(
@@ -92,7 +99,7 @@ def _assess_playbook(
         anti_affinity=frozenset(p.wanted.name for p in session.set_plays(playbook) if p.wanted.placement.anti_affinity),
     )
 
-    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], AssessedFarm]:
+    def examined(estate: Estate) -> tuple[Assessment, AssessedFarm]:
         view = view_as_planned(desired, estate, kinds())
         chosen = frozenset(t.ref for t in desired) | estate.hosts_around(t.ref for t in desired)
         return _examined(view, will_run(estate, desired), records, chosen)
@@ -100,10 +107,10 @@ def _assess_playbook(
     return evaluate_with(kinds(), estate, examined)[0]
 
 
-def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[tuple[Assessed, ...], AssessedFarm]:
+def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[Assessment, AssessedFarm]:
     estate, records = read_everything(session), _records(session, answers)
 
-    def examined(estate: Estate) -> tuple[tuple[Assessed, ...], AssessedFarm]:
+    def examined(estate: Estate) -> tuple[Assessment, AssessedFarm]:
         chosen = frozenset(t.ref for t in session.limited(estate, (*estate.hosts, *estate.vms)))
         on = frozenset(v.ref for v in estate.vms if estate.is_on(v.ref))
         return _examined(View(estate, observe(estate, kinds())), on, records, chosen)
@@ -113,7 +120,7 @@ def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[t
 
 def _examined(
     view: View, on: frozenset[str], records: Records, chosen: frozenset[str]
-) -> tuple[tuple[Assessed, ...], AssessedFarm]:
+) -> tuple[Assessment, AssessedFarm]:
     farm = assessment.farm_of(view, replace(records, spare=_spare(view, on)), on, chosen)
     return assessment.assess(farm), farm
 

@@ -13,12 +13,12 @@ from vsphere_ai.app.training.health.checked import HealthRequest, check_health
 from vsphere_ai.compat import assessment
 from vsphere_ai.health.certificate import Gate, Measurement, Status
 from vsphere_ai.health.finding import sentence
-from vsphere_ai.model.records.assessment import Assessed, PillarVerdict
+from vsphere_ai.model.finding import Finding, Verdict
 
 HEALTHY = "every check"
 BY_NCCL = ("operations.benchmark-recent", "performance.bus-bandwidth")
 """Rules of the assessment that are about benchmarks."""
-_STATUS: Mapping[PillarVerdict, Status] = {"pass": "pass", "warn": "warn", "unknown": "unknown", "fail": "fail"}
+_STATUS: Mapping[Verdict, Status] = {"pass": "pass", "warn": "warn", "unknown": "unknown", "fail": "fail"}
 
 
 def _assess(found: Acceptance, emit: Emit) -> Gate:
@@ -31,13 +31,14 @@ def _assess(found: Acceptance, emit: Emit) -> Gate:
     about = {rule.id: rule.about for rule in assessment.rules()}
     return Gate(
         "assess",
-        tuple(_measured(a, about[a.rule]) for a in result.found if a.verdict in _STATUS and a.rule not in BY_NCCL),
+        tuple(_measured(f, about[f.rule]) for f in result.findings if f.verdict != "info" and f.rule not in BY_NCCL),
     )
 
 
-def _measured(found: Assessed, about: str) -> Measurement:
-    parts = (*((f"{about}:{found.subject}",) if found.subject else ()), "input:playbook", "input:attestations")
-    return Measurement(found.rule, _STATUS[found.verdict], found.message, parts, remedy=found.remedy)
+def _measured(finding: Finding, about: str) -> Measurement:
+    own = (f"{about}:{finding.target.name}",) if finding.target else ()
+    parts = (*own, "input:playbook", "input:attestations")
+    return Measurement(finding.rule, _STATUS[finding.verdict], finding.message, parts, remedy=finding.remedy)
 
 
 def _health(found: Acceptance, emit: Emit) -> Gate:
