@@ -52,6 +52,28 @@ def test_units(unit, factor):
     assert run.bandwidth == pytest.approx(46500.5 * factor)
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[0] ", "0: ", "00: ", "[1,0]<stdout>:", "[default0]:", "node01: ", "[pod/bw-0/perftest] ", "> ",
+        "2025-02-01T10:00:0{n}.123456Z ", "Sat Feb  1 10:00:0{n} 2025[1,0]<stdout>:", "\x1b[32m[0]\x1b[0m ",
+    ],
+)  # fmt: skip
+def test_what_a_launcher_writes_before_each_line_hides_nothing(prefix):
+    """Ranks, pods, hosts, times: as mpirun, srun -l, torchrun, pdsh, kubectl --prefix and quoted mail write them."""
+    lines = [prefix.replace("{n}", str(at % 10)) + line for at, line in enumerate(text(average="390.12").splitlines())]
+    (run,) = parse_perftest(lines)
+    assert (run.title, run.device, run.link, run.bandwidth) == ("RDMA_Write BW", "mlx5_0", "Ethernet", 390.12)
+
+
+def test_lines_of_two_hosts_among_each_other_are_two_runs():
+    one, other = (text(average=value).splitlines() for value in ("390.12", "97.50"))
+    lines = [line for pair in zip(one, other, strict=True) for line in (f"node01: {pair[0]}", f"node02: {pair[1]}")]
+    lines.append("node02: Completion with error at client")
+    runs = parse_perftest(lines)
+    assert [(run.bandwidth, len(run.faults)) for run in runs] == [(390.12, 0), (97.5, 1)]
+
+
 @pytest.mark.parametrize("value", ["-1.00", "inf", "-inf"])
 def test_an_impossible_bandwidth_is_a_fault_and_no_result(value):
     (run,) = parse_perftest(text(average=value).splitlines())

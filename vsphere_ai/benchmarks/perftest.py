@@ -14,6 +14,7 @@ from statistics import median
 
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.nccl_run import printed
+from vsphere_ai.benchmarks.nccl.nccl_text import source_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Rail
@@ -30,6 +31,7 @@ _TITLE = re.compile(
     r"(?: (?:CMP_AND_SWAP|FETCH_AND_ADD|Bidirectional|Post List|forwarding|Multicast))* (BW|Latency)"
     r"(?: (?:Bidirectional|Post List|forwarding|Multicast))* Test"
 )
+_TABLE = re.compile(r"#bytes\b")
 _HEADS = re.compile(r"(#bytes|#sl|#iterations|(?:\d[\d.]*% percentile|[\w%]+(?: \w+)?)\[[^\]]{1,12}\])")
 _DEVICE = re.compile(r"\bDevice\s*:\s*(\S+)")
 _LINK = re.compile(r"\bLink type\s*:\s*(\S+)")
@@ -71,34 +73,60 @@ class PerftestRun:
 
 
 def parse_perftest(lines: Iterable[str]) -> tuple[PerftestRun, ...]:
-    """Return the runs of a text in their order; none where it is no output of perftest."""
+    """Return the runs of a text in their order; none where it is no output of perftest.
+
+    What a launcher or a tool of logs writes before each line (``[0] ``, ``0: ``, ``node01: ``, a time) is its source:
+    lines of one source belong together, wherever they stand among those of others.
+    """
     runs: list[PerftestRun] = []
+    of_source: dict[str, PerftestRun] = {}
+
+    def begin(source: str, run: PerftestRun) -> None:
+        if len(runs) < MAX_RUNS:
+            runs.append(run)
+            of_source[source] = run
+
     for line in lines:
         text = line[:MAX_LINE]
-        title = _TITLE.search(text)
-        if title and len(runs) < MAX_RUNS:
-            runs.append(PerftestRun(f"{title[1]} {title[2]}"))
-        elif "#bytes" in text:
-            if not runs or runs[-1].columns:
-                runs += [PerftestRun()] * (len(runs) < MAX_RUNS)
-            runs[-1].columns = tuple(_HEADS.findall(text))
+        if title := _TITLE.search(text):
+            begin(source_of(text[: title.start()]), PerftestRun(f"{title[1]} {title[2]}"))
+        elif heads := _TABLE.search(text):
+            source = source_of(text[: heads.start()])
+            if source not in of_source or of_source[source].columns:
+                begin(source, PerftestRun())
+            if source in of_source:
+                of_source[source].columns = tuple(_HEADS.findall(text[heads.start() :]))
         elif runs:
-            _read(runs[-1], text)
+            _read(of_source, runs[-1], text)
     return tuple(runs)
 
 
-def _read(run: PerftestRun, text: str) -> None:
+def _read(of_source: Mapping[str, PerftestRun], last: PerftestRun, text: str) -> None:
+    """Add what a line says to the run of its source; a line of no known source belongs to the newest run."""
+    tokens = text.split()
+    for source, run in of_source.items():
+        width = len(run.columns)
+        row = [_value(token) for token in tokens[-width:]] if 0 < width <= len(tokens) else []
+        # the first number of a row is a size in bytes or a service level
+        if row and tokens[-width].isdigit() and None not in row and source_of(_before(text, width)) == source:
+            if len(run.rows) < MAX_ROWS:
+                run.rows.append({c: v for c, v in zip(run.columns, row, strict=True) if v is not None})
+            return
+    own = [source for source in of_source if source and source_of(text).startswith(source)]
+    run = of_source[max(own, key=len)] if own else last
     device, link = _DEVICE.search(text), _LINK.search(text)
     if device and not run.columns:
         run.device = device[1]
     elif link and not run.columns:
         run.link = link[1]
-    elif run.columns and text.strip()[:1].isdigit():
-        values = [_value(token) for token in text.split()]
-        if len(values) == len(run.columns) and len(run.rows) < MAX_ROWS:
-            run.rows.append({c: v for c, v in zip(run.columns, values, strict=True) if v is not None})
     elif _FAULT.search(text) and len(run.faults) < 20:
         run.faults.append(text.strip()[:200])
+
+
+def _before(text: str, width: int) -> str:
+    """Return what stands before the last words of a line."""
+    words = text.rsplit(None, width)
+    return words[0] if len(words) > width else ""
 
 
 def _value(token: str) -> float | None:

@@ -76,8 +76,8 @@ class NcclTextReader:
         text = line[:MAX_LINE].rstrip()
         text = _ESCAPES.sub("", text) if "\x1b" in text else text
         if comment := _COMMENT.search(text):
-            self._comment(_source(text[: comment.start()]), text[comment.start() :])
-        elif (row := _ROW.search(text)) and self._row(_source(text[: row.start()]), row):
+            self._comment(source_of(text[: comment.start()]), text[comment.start() :])
+        elif (row := _ROW.search(text)) and self._row(source_of(text[: row.start()]), row):
             pass
         elif any(word in text for word in _LOGGED):
             self._log(text.strip())
@@ -168,7 +168,7 @@ def _has_ended(run: NcclRun) -> bool:
     return run.concluded or run.out_of_bounds is not None or run.average is not None
 
 
-def _source(prefix: str) -> str:
+def source_of(prefix: str) -> str:
     """Return the name of the process that wrote a line: its prefix without the times in it."""
     return " ".join(_TIMES.sub("", prefix).split())
 
