@@ -87,8 +87,12 @@ def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]
         if isinstance(document.get(name), str):
             yield f"{name} is a text; Accelerate does not convert it", "warn"
     kind = document.get("distributed_type")
-    if kind is None:
+    if "distributed_type" not in document:
         yield "distributed_type is missing", "fail"
+    elif kind is None or kind is False:
+        # NO without quotes is false in YAML 1.1, which Accelerate takes as it takes an empty value (config_args.py)
+        kind = "NO"
+        yield "distributed_type is empty, or NO without quotes: one process without communication", "warn"
     elif not isinstance(kind, str) or kind not in TYPES:
         yield f"distributed_type is {kind}, and one of {', '.join(sorted(TYPES))}", "fail"
     yield from _launch(document, str(kind))
