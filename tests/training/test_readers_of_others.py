@@ -82,8 +82,8 @@ KINDS = (
 )
 LINES = (
     "n1 slots=8", "n2\tslots=8", "n1  slots=4 max_slots=8", "# a comment", "", "n3 slots=0", "n3 slots = 8", "n4:8",
-    "n5", "n6 slots=eight", "n2 slots=8 # note", "  n7 slots=8", "n8 slots=8,n9", "[fd00::1] slots=8", "user@n10 slots=2",
-    "n1 slots=8 slots=8", "n11 SLOTS=8", "n12, slots=8",
+    "n5", "n6 slots=eight", "n2 slots=8 # note", "  n7 slots=8", "n8 slots=8,n9", "[fd00::1] slots=8",
+    "user@n10 slots=2", "n1 slots=8 slots=8", "n11 SLOTS=8", "n12, slots=8",
 )  # fmt: skip
 
 
