@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from pyVmomi import vim
+from support.worked_examples import EXAMPLES, WorkedExamples
 
 from vsphere_ai.lab import admission
 from vsphere_ai.lab.admission import Occasion, case_of
@@ -14,6 +15,7 @@ from vsphere_ai.lab.managed.vm_tasks import power
 from vsphere_ai.lab.managed.vm_tasks.reconfigure import changed_config
 from vsphere_ai.lab.scenario_file import parse
 
+worked = WorkedExamples()
 HOST = "cpu_cores: 64, cpu_mhz: 2500, memory_gb: 1024, system_memory_mb: 24576, system_cpu_mhz: 4000"
 """64 cores of 2,500 MHz with 128 threads; 1,024,000 MB and 156,000 MHz for VMs."""
 LOAD = "{name: load, host: h, power: on, cpus: 4, memory_gb: 600, memory_reservation_locked: true, overhead_mb: 4000,"
@@ -53,29 +55,26 @@ def on(farm, name, host="h"):
 LOCKED = {"memory_reservation_locked": "true"}
 
 
-@pytest.mark.parametrize(
-    ("number", "fields", "host", "wanted"),
-    [
-        (1, {"cpus": 128}, "", []),
-        (2, {"cpus": 129}, "", ["NotEnoughLogicalCpus"]),
-        (3, {"cpus": 96}, ", hyperthreading: false", ["NotEnoughCpus"]),
-        (4, {"memory_gb": 393, "overhead_mb": 3124, **LOCKED}, "", []),
-        (5, {"memory_gb": 394, "overhead_mb": 3132, **LOCKED}, "", ["InsufficientHostMemoryCapacityFault"]),
-        # what the product may not know, the hardware does
-        (6, {"memory_gb": 393, "overhead_mb": 3124, **LOCKED}, ", shows_system_resources: false", []),
-        (13, {"cpu_reservation_mhz": 100000}, "", ["InsufficientHostCpuCapacityFault"]),
-        (14, {"cpus": 20, "latency": "high", "cpu_reservation_mhz": 40000, **LOCKED}, "", ["GenericVmConfigFault"]),
-        (
-            14,
-            {"cpus": 20, "latency": "high", "cpu_reservation_mhz": 40000, "simultaneous_threads": 2, **LOCKED},
-            "",
-            [],
-        ),
-        (25, {"hardware": 21}, ", version: 8.0.1", ["VirtualHardwareVersionNotSupported"]),
-    ],
+@worked.rows(
+    (1, {"cpus": 128}, "", []),
+    (2, {"cpus": 129}, "", ["NotEnoughLogicalCpus"]),
+    (3, {"cpus": 96}, ", hyperthreading: false", ["NotEnoughCpus"]),
+    (4, {"memory_gb": 393, "overhead_mb": 3124, **LOCKED}, "", []),
+    (5, {"memory_gb": 394, "overhead_mb": 3132, **LOCKED}, "", ["InsufficientHostMemoryCapacityFault"]),
+    # what the product may not know, the hardware does
+    (6, {"memory_gb": 393, "overhead_mb": 3124, **LOCKED}, ", shows_system_resources: false", []),
+    (13, {"cpu_reservation_mhz": 100000}, "", ["InsufficientHostCpuCapacityFault"]),
+    (14, {"cpus": 20, "latency": "high", "cpu_reservation_mhz": 40000, **LOCKED}, "", ["GenericVmConfigFault"]),
+    (
+        14,
+        {"cpus": 20, "latency": "high", "cpu_reservation_mhz": 40000, "simultaneous_threads": 2, **LOCKED},
+        "",
+        [],
+    ),
+    (25, {"hardware": 21}, ", version: 8.0.1", ["VirtualHardwareVersionNotSupported"]),
 )
-def test_one_vm_on_one_host(number, fields, host, wanted):
-    assert named(farm_of([vm(**fields)], host=host)) == wanted, number
+def one_vm_on_one_host(fields, host, wanted):
+    assert named(farm_of([vm(**fields)], host=host)) == wanted
 
 
 def test_the_figures_are_in_the_faults():
@@ -89,7 +88,8 @@ def test_the_figures_are_in_the_faults():
     assert (mhz.unreserved, mhz.requested) == (96_000, 100_000)
 
 
-def test_7_a_swap_file_needs_room():
+@worked(7)
+def a_swap_file_needs_room():
     stores = "datastores: [{name: vmfs, type: VMFS, capacity_gb: 2000, free_gb: 391}]\n"  # 400,384 MB
     big = {"cpus": 64, "memory_gb": 512, "overhead_mb": 4158, "datastore": "vmfs", "disk_used_gb": 0}
     farm = farm_of([vm(**big), vm("w", **big, memory_reservation_mb=100_000)], more=stores)
@@ -107,7 +107,8 @@ def mo_store(farm, name):
     return farm.named[f"datastore:{name}"]
 
 
-def test_8_two_vms_that_fit_each_do_not_fit_both():
+@worked(8)
+def two_vms_that_fit_each_do_not_fit_both():
     both = {"cpus": 16, "memory_gb": 200, "overhead_mb": 1596, **LOCKED}
     farm = farm_of([vm(**both), vm("w", **both)])
     assert (named(farm), named(farm, "w")) == ([], [])
@@ -118,7 +119,8 @@ def test_8_two_vms_that_fit_each_do_not_fit_both():
 GPU = ', nvidia_driver: 535.54.06, gpus: [{pci: "0000:3b:00.0", board: a100-40gb, graphics_type: sharedDirect}]'
 
 
-def test_9_a_vgpu_needs_all_memory_reserved_beside_any_other_reason():
+@worked(9)
+def a_vgpu_needs_all_memory_reserved_beside_any_other_reason():
     fields = {"memory_gb": 64, "memory_reservation_mb": 32768, "vgpu": "[grid_a100x-10c]", "cpus": 129}
     assert named(farm_of([vm(**fields)], host=GPU)) == ["NotEnoughLogicalCpus", "GenericVmConfigFault"]
     assert "sched.mem.min" in refused(farm_of([vm(**fields)], host=GPU))[-1].faultMessage[-1].message
@@ -134,7 +136,8 @@ def pool_farm(vms, pool, load=""):
     return farm_of(vms, cluster=f", pools: [{{path: p, {pool}}}]", load=load)
 
 
-def test_10_a_fixed_pool_gives_what_it_has():
+@worked(10)
+def a_fixed_pool_gives_what_it_has():
     farm = pool_farm([USED, vm(**POOLED, **LOCKED)], "memory_reservation_mb: 100000, memory_expandable: false")
     (fault,) = refused(farm)
     assert type(fault) is vim.fault.InsufficientMemoryResourcesFault
@@ -143,7 +146,8 @@ def test_10_a_fixed_pool_gives_what_it_has():
     assert (shown.reservationUsed, shown.unreservedForVm) == (90_000 << 20, 10_000 << 20)
 
 
-def test_11_an_expandable_pool_takes_of_the_one_above():
+@worked(11)
+def an_expandable_pool_takes_of_the_one_above():
     other = "{name: rest, host: h, power: on, cpus: 4, memory_gb: 900, memory_reservation_mb: 904000, overhead_mb: 0}"
     farm = pool_farm([USED, other, vm(**POOLED, **LOCKED)], "memory_reservation_mb: 100000")
     root = mo(farm, "Resources")
@@ -153,29 +157,27 @@ def test_11_an_expandable_pool_takes_of_the_one_above():
     assert root["runtime"].memory.unreservedForVm == 13_464 << 20
 
 
-def test_12_a_pool_with_nothing_runs_no_vm():
+@worked(12)
+def a_pool_with_nothing_runs_no_vm():
     farm = pool_farm([vm(**POOLED)], "memory_expandable: false")
     (fault,) = refused(farm)
     assert type(fault) is vim.fault.InsufficientMemoryResourcesFault
     assert (fault.unreserved, fault.requested) == (0, 152 << 20)
 
 
-@pytest.mark.parametrize(
-    ("number", "cluster", "cores", "before", "cpus", "wanted"),
-    [
-        (15, ', drs_options: {MaxVCPUsPerCore: "1"}', 64, 60, 8, ["NumVirtualCpusExceedsLimit"]),
-        (15, ', drs: "off", drs_options: {MaxVCPUsPerCore: "1"}', 64, 60, 8, []),
-        (15, ', drs_options: {MAXVCPUSPERCORE: "2"}', 64, 60, 8, []),
-        (16, ', drs_options: {MaxVcpusPerClusterPct: "100"}', 12, 11, 2, ["NumVirtualCpusExceedsLimit"]),
-        (16, ', drs_options: {MaxVcpusPerClusterPct: "100"}', 12, 11, 1, []),
-    ],
+@worked.rows(
+    (15, ', drs_options: {MaxVCPUsPerCore: "1"}', 64, 60, 8, ["NumVirtualCpusExceedsLimit"]),
+    (15, ', drs: "off", drs_options: {MaxVCPUsPerCore: "1"}', 64, 60, 8, []),
+    (15, ', drs_options: {MAXVCPUSPERCORE: "2"}', 64, 60, 8, []),
+    (16, ', drs_options: {MaxVcpusPerClusterPct: "100"}', 12, 11, 2, ["NumVirtualCpusExceedsLimit"]),
+    (16, ', drs_options: {MaxVcpusPerClusterPct: "100"}', 12, 11, 1, []),
 )
-def test_drs_keeps_to_its_over_commitment(number, cluster, cores, before, cpus, wanted):
+def drs_keeps_to_its_over_commitment(cluster, cores, before, cpus, wanted):
     running = vm("r", cpus=before).replace("host: h", "host: h, power: on")
     text = f"name: x\nclusters: [{{name: c{cluster}}}]\n"
     text += f"hosts: [{{name: h, cluster: c, cpu_cores: {cores}, threads: 128}}]\n"
     farm = build(parse(f"{text}vms:\n  - {running}\n  - {vm(cpus=cpus)}\n", "x.yml"), "")
-    assert named(farm) == wanted, number
+    assert named(farm) == wanted
 
 
 HA = ", ha: {admission_control: percentage, cpu_percent: 25, memory_percent: 25}"
@@ -190,7 +192,8 @@ def ha_farm(*needs, ha=HA):
     return farm_of([*big, *vms], cluster=ha, more=hosts, load="")
 
 
-def test_17_to_19_a_percentage_is_kept_for_a_failover():
+@worked(17, 18, 19)
+def a_percentage_is_kept_for_a_failover():
     farm = ha_farm(230_000, 120_000, 180_000)
     assert named(farm, "v230000") == ["InsufficientFailoverResourcesFault"], "23.58 % are left"
     assert named(farm, "v120000") == [], "26.27 %"
@@ -218,18 +221,21 @@ def slot_farm(*more):
     return build(parse(f"name: x\n{cluster}hosts:\n{hosts}vms:\n{vms}", "x.yml"), "")
 
 
-def test_20_slots_hold_one_vm_more():
+@worked(20)
+def slots_hold_one_vm_more():
     farm = slot_farm((1, 1, "h3", "off"), (1, 1, "h3", "off"))
     assert named(farm, "s5", "h3") == []
     on(farm, "s5", "h3")
     assert named(farm, "s6", "h3") == ["InsufficientFailoverResourcesFault"]
 
 
-def test_21_one_large_vm_makes_every_slot_large():
+@worked(21)
+def one_large_vm_makes_every_slot_large():
     assert named(slot_farm((1, 3, "h1", "off")), "s5", "h1") == ["InsufficientFailoverResourcesFault"]
 
 
-def test_22_a_failover_host_is_kept():
+@worked(22)
+def a_failover_host_is_kept():
     more = "  - {name: spare, cluster: c}\n"
     farm = farm_of([vm()], cluster=", ha: {admission_control: hosts, failover_hosts: [spare]}", more=more)
     (fault,) = refused(farm, "v", "spare")
@@ -238,21 +244,19 @@ def test_22_a_failover_host_is_kept():
     assert named(farm, "load", "spare", Occasion.VMOTION) == ["DisallowedOperationOnFailoverHost"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "wanted"),
-    [
-        ("mandatory: true", ["VmHostAffinityRuleViolation"]),
-        ("mandatory: false", []),
-        ("mandatory: true, enabled: false", []),
-    ],
+@worked.rows(
+    (23, "mandatory: true", ["VmHostAffinityRuleViolation"]),
+    (23, "mandatory: false", []),
+    (23, "mandatory: true, enabled: false", []),
 )
-def test_23_a_required_rule_holds_with_drs_off(rule, wanted):
+def a_required_rule_holds_with_drs_off(rule, wanted):
     rules = f', drs: "off", rules: [{{name: r, kind: host-affinity, vms: [v], hosts: [g], {rule}}}]'
     farm = farm_of([vm()], cluster=rules, more="  - {name: g, cluster: c}\n")
     assert named(farm) == wanted
 
 
-def test_24_vms_apart_bind_drs_and_no_hand():
+@worked(24)
+def vms_apart_bind_drs_and_no_hand():
     rules = ', rules: [{name: apart, kind: anti-affinity, vms: ["a[1:4]"]}]'
     more = "  - {name: 'g[1:2]', cluster: c}\n"
     three = [vm(f"a{n}", host=host).replace("cpus", "power: on, cpus") for n, host in enumerate(("h", "g1", "g2"), 1)]
@@ -265,14 +269,16 @@ def test_24_vms_apart_bind_drs_and_no_hand():
     assert power.place(pinned, mo(pinned, "a4")) is mo(pinned, "h"), "DRS lets it be"
 
 
-def test_26_dynamic_devices_are_matched_not_taken_in_turn():
+@worked(26)
+def dynamic_devices_are_matched_not_taken_in_turn():
     from vsphere_ai.lab.managed.vms.devices_pci import _share_out
 
     assert _share_out([["a30", "a100"], ["a30"]]) == ["a100", "a30"]
     assert _share_out([["a30"], ["a30"]]) is None
 
 
-def test_27_a_running_vm_needs_the_features_it_was_shown():
+@worked(27)
+def a_running_vm_needs_the_features_it_was_shown():
     more = "  - {name: old, cluster: c, cpu: broadwell}\n"
     farm = farm_of([vm()], more=more)
     (fault,) = refused(farm, "load", "old", Occasion.VMOTION)
@@ -283,15 +289,19 @@ def test_27_a_running_vm_needs_the_features_it_was_shown():
     assert named(masked, "load", "old", Occasion.VMOTION) == []
 
 
-@pytest.mark.parametrize(("connected", "wanted"), [("true", ["CannotAccessVmDevice"]), ("false", [])])
-def test_28_an_image_that_the_target_does_not_reach(connected, wanted):
+@worked.rows(
+    (28, "true", ["CannotAccessVmDevice"]),
+    (28, "false", []),
+)
+def an_image_that_the_target_does_not_reach(connected, wanted):
     more = "  - {name: g, cluster: c}\ndatastores: [{name: isos, hosts: [h]}, {name: vsan-gpu}]\n"
     load = LOAD.replace("cpus: 4", f'cpus: 4, iso: "[isos] tools.iso", iso_connected: {connected}')
     farm = farm_of([], load=load, more=more)
     assert named(farm, "load", "g", Occasion.VMOTION) == wanted
 
 
-def test_29_a_host_that_enters_maintenance_takes_nothing():
+@worked(29)
+def a_host_that_enters_maintenance_takes_nothing():
     farm = farm_of([vm()], more="  - {name: g, cluster: c}\n")
     host = mo(farm, "g")
     host.extra["entering"] = object()
@@ -301,8 +311,11 @@ def test_29_a_host_that_enters_maintenance_takes_nothing():
     assert named(farm, "v", "g", Occasion.COLD) == ["InvalidHostState"]
 
 
-@pytest.mark.parametrize(("rest", "wanted"), [(50_000, ["InsufficientHostMemoryCapacityFault"]), (70_000, [])])
-def test_30_memory_that_grows_is_reserved_too(rest, wanted):
+@worked.rows(
+    (30, 50_000, ["InsufficientHostMemoryCapacityFault"]),
+    (30, 70_000, []),
+)
+def memory_that_grows_is_reserved_too(rest, wanted):
     held = 1_024_000 - (64 << 10) - rest
     load = f"{{name: load, host: h, power: on, memory_gb: 1000, memory_reservation_mb: {held}, overhead_mb: 0}}"
     fields = vm(memory_gb=64, overhead_mb=0, **LOCKED).replace("cpus", "power: on, cpus")
@@ -315,7 +328,8 @@ def test_30_memory_that_grows_is_reserved_too(rest, wanted):
     assert [type(fault).__name__.rpartition(".")[2] for fault in admission.refusals(case)] == wanted
 
 
-def test_31_a_gpu_of_one_size_takes_no_other():
+@worked(31)
+def a_gpu_of_one_size_takes_no_other():
     fields = {"memory_gb": 16, **LOCKED}
     held = vm("held", vgpu="[grid_a100x-20c]", **fields).replace("cpus", "power: on, cpus")
     window = '{pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "128"}'
@@ -323,7 +337,8 @@ def test_31_a_gpu_of_one_size_takes_no_other():
     assert named(farm) == ["InsufficientGraphicsResourcesFault"]
 
 
-def test_32_drs_does_not_stun_for_longer_than_it_tolerates():
+@worked(32)
+def drs_does_not_stun_for_longer_than_it_tolerates():
     gpus = ", ".join(
         f'{{pci: "0000:{bus}:00.0", board: a100-80gb, graphics_type: sharedDirect}}' for bus in ("3b", "5e")
     )
@@ -371,3 +386,10 @@ def test_a_hole_between_mixed_sizes_is_no_place_for_a_larger_one():
     assert named(farm) == ["InsufficientGraphicsResourcesFault"]
     power.power_off_now(farm, mo(farm, "s2"), "test")
     assert named(farm) == []
+
+
+@pytest.mark.parametrize("number", EXAMPLES, ids="{:02}".format)
+def test_worked(number):
+    assert worked.checks[number]
+    for check in worked.checks[number]:
+        check()
