@@ -195,6 +195,11 @@ CASES = {
         "- vms: t-01\n  tuning: {cpus: 24}\n",
         "admission.vcpus",
     ),
+    "another-product-keeps-the-source-from-being-cloned": (
+        farm((TEMPLATE % "efi").replace("    firmware", "    disabled_methods: [CloneVM_Task]\n    firmware")),
+        made(8),
+        "vm_set.source-disabled",
+    ),
     "more-vcpus-than-esxi-runs": (
         farm(vm("t-01"), cores=(512, 512)).replace("    version: 7.0.2\n", "    version: 7.0.0\n"),
         "- vms: t-01\n  tuning: {cpus: 300}\n",
@@ -336,6 +341,18 @@ def test_a_host_that_enters_maintenance_mode_takes_no_vm(on, new_client):
     task.CancelTask()
     until(lambda: task.info.state == "error")
     assert cli("apply", "-i", cli.inventory, upgrade, "--yes") == 0, cli.out + cli.err
+
+
+def test_nothing_is_cloned_from_a_host_in_maintenance_mode(on, new_client):
+    """vCenter's own check refuses it too, but is not asked where the plan changes the host."""
+    cli = on(farm((TEMPLATE % "efi") + vm("t-01", host=2)))
+    client = new_client(cli.lab)
+    client.wait(client.host("esx01").EnterMaintenanceMode_Task(0, False, None))
+    path = cli.file(made(8))
+    assert cli("plan", "-i", cli.inventory, path, "-o", "json") == 1
+    assert "vm_set.source-host" in {p["rule"] for p in json.loads(cli.out)["problems"]}
+    client.wait(client.host("esx01").ExitMaintenanceMode_Task(0))
+    assert cli("apply", "-i", cli.inventory, path, "--yes") == 0, cli.out + cli.err
 
 
 def test_a_power_on_that_its_pool_refuses_beside_a_window_comes_after_it(on):

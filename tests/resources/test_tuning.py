@@ -46,6 +46,14 @@ def test_cpus_and_cores():
     assert judged.step.needs_power_off
 
 
+def test_cores_that_are_chosen_at_power_on_divide_any_number_of_cpus():
+    """Since vSphere 8.0 `autoCoresPerSocket` leaves the number to vSphere; what is shown is of the last power-on."""
+    stated = {"config__hardware__numCoresPerSocket": 8, "runtime__powerState": "poweredOff"}
+    assert set(asked(around(**stated), cpus=12).problems) == {"tuning.cores"}
+    chosen = asked(around(**stated, config__hardware__autoCoresPerSocket=True), cpus=12)
+    assert (chosen.problems, chosen.step.spec) == ({}, {"numCPUs": 12})
+
+
 def test_high_latency_sensitivity_brings_its_reservations_along():
     judged = asked(latency_sensitivity="high", cpus=20)
     assert judged.step.spec == {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.host_cpus import AUTO_CORES, VM_CORES, cores_of_socket
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.model.estate.host_version import hardware_number
@@ -18,11 +19,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 
-CPUS, CORES, AUTO_CORES = (
-    "config.hardware.numCPU",
-    "config.hardware.numCoresPerSocket",
-    "config.hardware.autoCoresPerSocket",
-)
+CPUS = "config.hardware.numCPU"
 MEMORY, LOCKED = "config.hardware.memoryMB", "config.memoryReservationLockedToMax"
 RESERVED, MHZ_RESERVED = "config.memoryAllocation.reservation", "config.cpuAllocation.reservation"
 LATENCY, THREADS_PER_CORE = "config.latencySensitivity", "config.hardware.simultaneousThreads"
@@ -31,14 +28,14 @@ FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardwa
 POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
 SWAP_PLACE, AFFINITY = "config.swapPlacement", "config.cpuAffinity"
 PATHS = (
-    *(CPUS, CORES, AUTO_CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, THREADS_PER_CORE, AFFINITY),
+    *(CPUS, VM_CORES, AUTO_CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, THREADS_PER_CORE, AFFINITY),
     *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
 SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
 _SPEC: Mapping[str, str] = {
     "numCPUs": CPUS,
-    "numCoresPerSocket": CORES,
+    "numCoresPerSocket": VM_CORES,
     "memoryMB": MEMORY,
     "memoryReservationLockedToMax": LOCKED,
     "latencySensitivity": LATENCY,
@@ -185,12 +182,11 @@ def machine_of(
         "an SR-IOV adapter": functions,
         "a PVRDMA adapter": pvrdma,
     }
-    auto = facts.get(AUTO_CORES) and facts.get("runtime.powerState") != "poweredOn"
     return Machine(
         ref=facts.ref,
         name=facts.name,
         cpus=cpus,
-        cores_per_socket=None if auto else facts.get(CORES),
+        cores_per_socket=cores_of_socket(facts),
         memory_mb=memory,
         reserved_mb=None if reserved is None else int(reserved),
         overhead_mb=overhead_of(facts, memory, cpus),

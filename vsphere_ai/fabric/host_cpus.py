@@ -12,6 +12,8 @@ from vsphere_ai.model.facts import Facts
 
 THREADS, CORES, ACTIVE = "summary.hardware.numCpuThreads", "summary.hardware.numCpuCores", "config.hyperThread"
 PATHS = (THREADS, CORES, ACTIVE)
+VM_CORES, AUTO_CORES = "config.hardware.numCoresPerSocket", "config.hardware.autoCoresPerSocket"
+"""Of a VM: cores of each virtual socket, and whether vSphere chooses their number at power-on (since 8.0)."""
 MOST_OF_VM, MOST_OF_HOST = "capability.maxSupportedVcpus", "capability.maxHostSupportedVcpus"
 """Ceilings of release and licence: vCPUs of a VM, and of all running VMs of a host; unset where there is none."""
 
@@ -38,6 +40,12 @@ def processors(host: Facts) -> Processors | None:
     active = (host.get(ACTIVE) or {}).get("active") is not False
     have = threads if active or cores is None else cores
     return None if have is None else Processors(int(have), active)
+
+
+def cores_of_socket(vm: Facts) -> int | None:
+    """Return the cores of each virtual socket of a VM; None where they were not read, or are chosen as it powers on."""
+    cores, chosen = vm.get(VM_CORES), vm.get(AUTO_CORES)
+    return None if cores is None or (chosen and vm.get("runtime.powerState") != "poweredOn") else int(cores)
 
 
 def makes_sockets(cpus: int, cores_per_socket: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from vsphere_ai.model.estate.maintenance import enters_maintenance
+from vsphere_ai.model.estate.maintenance import why_out_of_service
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member, MemberFault
 from vsphere_ai.sets.members import MembersFound
@@ -31,8 +31,7 @@ def spread(found: MembersFound, estate: Estate) -> MembersFound:
 
 def in_service(hosts: tuple[Facts, ...], estate: Estate) -> tuple[Facts, ...]:
     """Return the hosts that are connected, and neither in maintenance mode nor on their way there."""
-    connected = (h for h in hosts if h.get("runtime.connectionState") == "connected")
-    return tuple(h for h in connected if not h.get("runtime.inMaintenanceMode") and not enters_maintenance(h, estate))
+    return tuple(host for host in hosts if not why_out_of_service(host, estate))
 
 
 def _on(member: Member, host: Facts | None) -> Member:

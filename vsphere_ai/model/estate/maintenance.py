@@ -25,3 +25,16 @@ def enters_maintenance(host: Facts, estate: Estate) -> bool:
     """Return whether a host was entering maintenance mode when it was read: it takes no VM from then on."""
     tasks = (estate.get(str(ref)) for ref in host.get(TASKS) or ())
     return any(task is not None and is_entering(task) for task in tasks)
+
+
+def why_out_of_service(host: Facts, estate: Estate) -> str:
+    """Return why nothing may be started on a host or moved there; "" where it is in service."""
+    return why_unreachable(host) or ("entering maintenance mode" if enters_maintenance(host, estate) else "")
+
+
+def why_unreachable(host: Facts) -> str:
+    """Return why a host does not even give what is on it, such as a template to clone; "" where it does."""
+    state = host.get("runtime.connectionState")
+    if state != "connected":
+        return str(state or "in an unknown state")
+    return "in maintenance mode" if host.get("runtime.inMaintenanceMode") else ""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.host_cpus import AUTO_CORES
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.secret_settings import may_hold_secret
@@ -43,7 +44,7 @@ class Tuning(HasSockets, Resource):
     traits = Traits(
         after=("hardware", "pci_devices", "vgpu"),
         properties={
-            "VirtualMachine": (CPUS, CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),
+            "VirtualMachine": (CPUS, CORES, AUTO_CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),
             "HostSystem": (MHZ, *pci.PATHS),
         },
         duties=(Duty("`tuning`", "VMs", (), SPEC, extra_config=True),),

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.fabric.host_cpus import makes_sockets
+from vsphere_ai.fabric.host_cpus import cores_of_socket, makes_sockets
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.secret_settings import may_hold_secret
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.tuning.owned import owner_of
-from vsphere_ai.resources.tuning.settings import CORES, CPUS, gpu_nodes
+from vsphere_ai.resources.tuning.settings import CPUS, gpu_nodes
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 problem = partial(factories.problem, "tuning")
@@ -22,7 +22,7 @@ problem = partial(factories.problem, "tuning")
 def cpu_problems(vm: Target, view: View, cpus: int | None, cores: int | None) -> Iterator[Problem]:
     """Yield why a VM cannot have that many virtual CPUs in sockets of so many cores; None is what it has."""
     now = view.facts(vm.ref)
-    count, each = cpus or now.get(CPUS) or 1, cores or now.get(CORES) or 1
+    count, each = cpus or now.get(CPUS) or 1, cores or cores_of_socket(now) or 1
     if (cpus or cores) and not makes_sockets(count, each):
         message = f"{count} CPUs cannot be sockets of {each} cores"
         yield problem(vm, "cores", message, f"cores_per_socket has to divide {count}")

@@ -20,7 +20,7 @@ from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
-from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
+from vsphere_ai.resources.vm_set.checks import SOURCE_PATHS, making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
 from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
 from vsphere_ai.resources.vm_set.disks import disks_of_new, size_gb, stated, with_present
@@ -46,8 +46,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 "config.guestId",
                 "config.hardware.device",
                 "config.hardware.memoryMB",
-                "config.hardware.numCPU",
-                "config.hardware.numCoresPerSocket",
+                *SOURCE_PATHS,
             )
         },
         vm_settings={f"{PREFIX}*": "it is of the mark of a set", "guestinfo.*": "write nics and users of vm_set"},

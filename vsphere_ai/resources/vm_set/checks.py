@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.fabric import networks
+from vsphere_ai.fabric.host_cpus import AUTO_CORES, VM_CORES, cores_of_socket, makes_sockets
 from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.guests.image import cleared_settings
+from vsphere_ai.model.estate.maintenance import why_unreachable
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -21,7 +23,10 @@ from vsphere_ai.resources.vm_set.linux_prep import preparation_problems
 from vsphere_ai.resources.vm_set.mtu import mtu_problems
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
-CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
+CPUS = "config.hardware.numCPU"
+CLONE, DISABLED = "CloneVM_Task", "disabledMethod"
+SOURCE_PATHS = (CPUS, VM_CORES, AUTO_CORES, DISABLED)
+"""What is read of a source, and of the VMs of a set alike, for these checks."""
 REBUILD = {
     "source": "the template or VM that it was cloned of",
     "guest": "what its guest was given",
@@ -66,8 +71,8 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
 
 def socket_problems(facts: Facts, cpus: int | None) -> Iterator[MemberFault]:
     """Yield that the CPUs a VM gets cannot be sockets of so many cores as it has, or as its clone brings."""
-    count, cores = int(cpus or facts.get(CPUS) or 1), int(facts.get(CORES) or 1)
-    if count % cores:
+    count, cores = int(cpus or facts.get(CPUS) or 1), cores_of_socket(facts) or 1
+    if not makes_sockets(count, cores):
         message = f"{count} CPUs cannot be sockets of {cores} cores, which it has from its source"
         yield MemberFault("cores", message, "add tuning: {cores_per_socket: N} to the play; N has to divide the CPUs")
 
@@ -76,6 +81,15 @@ def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator
     source = view.estate.get(member.place.source)
     if source is None:
         return
+    home = view.estate.host_of(source.ref)
+    if home is not None and (why := why_unreachable(view.estate[home.ref])):
+        words = f"the host of the source {source.name}, {home.name}, is {why}: nothing is cloned from there"
+        yield MemberFault(
+            "source-host", words, "bring the host into service, or register the source on another one of its hosts"
+        )
+    if CLONE in (source.get(DISABLED) or ()):
+        words = f"another product has disabled {CLONE} for the source {source.name}"
+        yield MemberFault("source-disabled", words, "wait until that product has ended, or enable the method with it")
     if not source.get("config.template") and source.get("runtime.powerState") == "poweredOn" and not state.snapshot:
         words = "its disks would be copied while they change"
         yield MemberFault(
