@@ -84,6 +84,11 @@ def states(found):
     return [each["state"] for each in found["leases"]]
 
 
+def rules(rule, found):
+    """The subjects of findings of a rule."""
+    return [each["target"] for each in found["findings"] if each["rule"] == rule]
+
+
 def test_leases_are_shown_by_set_pool_and_address(session, document, ipam):
     give(session, 2, NicRequest("mgmt"), NicRequest("rail1", ("rail",)))
     found = document("show")
@@ -132,15 +137,16 @@ def test_an_ip_pool_of_vcenter_with_leased_addresses_is_a_conflict(session, docu
     config = vim.vApp.IpPool.IpPoolConfigInfo(subnetAddress="10.0.0.0", ipPoolEnabled=True, range="10.0.0.5#10")
     pool = vim.vApp.IpPool(name="vapps", ipv4Config=config)
     soap.content.ipPoolManager.CreateIpPool(dc=soap.find(vim.Datacenter, "DC0"), pool=pool)
-    (each,) = document("verify", code=2)["leases"]
-    assert "vapps" in each["why"]
+    found = document("verify", code=2)
+    assert "vapps" in found["leases"][0]["why"]
+    assert [each["part"] for each in rules("ipam.conflict", found)] == ["10.0.0.10"]
 
 
 def test_an_edit_of_a_pool_under_its_leases_is_reported(session, document, inventory):
     give(session, 2)
     inventory.write_text(INVENTORY.replace("10.0.0.10-10.0.0.29", "10.0.0.11-10.0.0.29"), encoding="utf-8")
-    (stray,) = document("verify", code=2)["out_of_range"]
-    assert (stray["holder"], stray["addresses"]) == ("trn/mgmt", "10.0.0.10-10.0.0.11")
+    (stray,) = rules("ipam.out-of-range", document("verify", code=2))
+    assert (stray["name"], stray["part"]) == ("trn/mgmt", "10.0.0.10-10.0.0.11")
     assert document("show")["pools"][0]["out_of_range"] == 2
 
 
@@ -227,7 +233,7 @@ def test_a_lease_whose_vm_may_run_on_a_host_that_is_not_connected_is_unsafe(sess
     soap.lab.post("/lab/faults", {"rules": [{"on": "RebootHost_Task", "do": "host-never-returns"}]})
     soap.wait(host.RebootHost_Task(force=True))
     soap.until(lambda: host.runtime.connectionState == "notResponding")
-    assert states(document("verify")) == ["unsafe"]
+    assert states(document("verify", code=1)) == ["unsafe"]
     found = document(*RECLAIM, "--vms", "1")
     assert (found["changed"], states({"leases": found["left"]})) == (False, ["unsafe"])
     assert len(document("show")["leases"]) == 1

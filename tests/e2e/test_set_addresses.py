@@ -76,11 +76,8 @@ def test_leases_that_were_lost_are_noticed_and_not_given_again(farm):
     soap.content.customFieldsManager.SetField(entity=soap.content.rootFolder, key=head.key, value="")
     vm = soap.vm("train-02")
     soap.wait(vm.PowerOff())
-    lost = farm.document("ipam", "verify", code=2)["not_recorded"]
-    assert [(e["set"], e["index"], e["address"]) for e in lost] == [
-        ("train", 1, "10.20.0.11"),
-        ("train", 2, "10.20.0.12"),
-    ]
+    lost = [f["target"] for f in farm.document("ipam", "verify", code=2)["findings"] if f["verdict"] == "fail"]
+    assert [(e["name"], e["part"]) for e in lost] == [("train/1", "10.20.0.11"), ("train/2", "10.20.0.12")]
     problems = farm.document("plan", farm.cli.file(play("new-[01:02]", name="new", nics=1)), code=1)["problems"]
     assert {problem["rule"] for problem in problems} == {"addresses.conflict"}
 

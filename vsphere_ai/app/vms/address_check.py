@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from vsphere_ai.addresses.evidence import LeaseState, assess, unrecorded
 from vsphere_ai.addresses.in_use import InUse
+from vsphere_ai.addresses.lease_findings import lease_findings
 from vsphere_ai.addresses.usage import OutOfRange, strays
 from vsphere_ai.app.estate.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.estate.session import EstateRequest, open_session
 from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.model.finding import Finding, Subject
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,9 @@ class VerifyLeasesResult:
     unrecorded: tuple[InUse, ...] = ()
 
     @property
-    def exit_code(self) -> int:
-        """2 for a conflict, a leak, a lease out of its pool's range or lost; not for what is only not certain."""
-        lost = self.out_of_range or self.unrecorded
-        return 2 * (bool(lost) or any(e.state in ("conflict", "leaked") for e in self.leases))
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """A failure for a conflict, a leak, a lease out of its pool's range or lost; unknown for an unsafe lease."""
+        return tuple(lease_findings(self.leases, self.out_of_range, self.unrecorded))
 
 
 def verify_leases(request: VerifyLeasesRequest, emit: Emit = ignore) -> VerifyLeasesResult:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
@@ -23,6 +24,7 @@ from vsphere_ai.cli.console.options import (
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
     from vsphere_ai.app.vms.address_reclaim import Reclaim
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 70, "Show, verify and release the addresses of VMs."
 _POOL = click.option("--pool", default="", metavar="NAME", help="The pool, where pools of several domains have it.")
@@ -73,24 +75,24 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
 
 @command.command("verify")
 @vcenter_options
+@click.option("--full", is_flag=True, help="Do not group identical findings.")
+@fail_on_option
 @output_option()
-def verify(estate: EstateRequest, form: str) -> int:
+def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int:
     """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
 
-    Exits 2 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
+    Exits 2 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more;
+    1 when the VM of a lease may be one that is not seen. Changes nothing.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.network.addresses_text import check_text, states_document
+    from vsphere_ai.report.network.addresses_text import states_document, states_text
 
     found = app.verify_leases(app.VerifyLeasesRequest(estate), show_event)
-    if form == "json":
-        strays = [vars(each) for each in found.out_of_range]
-        lost = [{"address": str(each.range), "set": each.set, "index": each.index} for each in found.unrecorded]
-        found_at = {"vcenter": found.vcenter, "vms": found.vms, "leases": states_document(found.leases)}
-        _json(**found_at, out_of_range=strays, not_recorded=lost)
-    else:
-        click.echo(check_text(found.leases, found.out_of_range, found.unrecorded, found.vms))
-    return found.exit_code
+    fields = {"vcenter": found.vcenter, "vms": found.vms, "leases": states_document(found.leases)}
+    code = show_findings(found.findings, form, fail_on, Look(passes=False, full=full), **fields)
+    if form != "json":
+        click.echo(states_text(found.leases, found.vms))
+    return code
 
 
 @command.command("reclaim")

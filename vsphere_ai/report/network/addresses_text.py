@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.evidence import LeaseState
-    from vsphere_ai.addresses.in_use import InUse
     from vsphere_ai.addresses.request import Lease
     from vsphere_ai.addresses.reserving import Reservation
-    from vsphere_ai.addresses.usage import OutOfRange, PoolUse
+    from vsphere_ai.addresses.usage import PoolUse
 
 _USE = ("POOL", "USABLE", "HELD", "RESERVED", "QUARANTINE", "FREE")
-_QUIET = ("in use", "spare")
 _LEASE = ("SET", "VM", "NIC", "ADDRESS", "POOL")
 
 
@@ -44,18 +43,11 @@ def leases_document(
     }
 
 
-def check_text(states: Sequence[LeaseState], strays: Sequence[OutOfRange], lost: Sequence[InUse], vms: int) -> str:
-    """Return leases that are not simply in use, out of range or lost, and a summary; `vms`: how many were seen."""
-    lines = [f"{s.state}: {s.lease.address} of {_who(s.lease)}: {s.why}" for s in states if s.state not in _QUIET]
-    lines += [f"out of range: {each.addresses} of {each.holder}: {each.why}" for each in strays]
-    lines += [f"not recorded: {each.range}, {each.who}: the leases in vCenter do not have it" for each in lost]
-    counts: dict[str, int] = {"leases": len(states)}
-    for each in states:
-        counts[each.state] = counts.get(each.state, 0) + 1
-    counts |= {"out of range": len(strays)} if strays else {}
-    counts |= {"not recorded": len(lost)} if lost else {}
-    summary = ", ".join(f"{number} {what}" for what, number in counts.items())
-    return "\n".join([*map(safe, lines), f"{summary}; {vms} VMs were seen"])
+def states_text(states: Sequence[LeaseState], vms: int) -> str:
+    """Return how many leases are in which state; `vms`: how many VMs were seen."""
+    counts = Counter(each.state for each in states)
+    summary = ", ".join([f"{len(states)} leases", *(f"{number} {state}" for state, number in counts.items())])
+    return f"{summary}; {counted(vms, 'VM')} seen"
 
 
 def states_document(states: Sequence[LeaseState]) -> list[JsonValue]:
