@@ -60,6 +60,29 @@ def test_the_node_health_check_of_a_playbook_has_the_sizes_of_its_vms(sets, cli)
     assert any("check_hw_cpuinfo 16 16 16" in line for line in checks[playbook])
 
 
+def test_the_node_health_check_is_the_same_whichever_way_the_vms_are_named(three, cli):
+    """A playbook, a pattern and names of VMs give the same checks; the link of a rail where vCenter shows its slot."""
+    cards = (
+        "{name: mgmt, port_group: dvpg-lan, role: mgmt, primary: true, addresses: mgmt}",
+        "{name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, role: rdma, rail: 1, addresses: rail1}",
+    )
+    playbook = HOSTS + play("train-[01:02]", cards=cards, more="  hardware: {version: 19}\n  vgpu: [grid_a100-10c]\n")
+    three.applied(playbook)
+    checks = []
+    for what in ((cli.file(playbook),), ("train-*",), ("train-01", "train-02")):
+        assert three("render", "nhc", *what) == 0, cli.err
+        checks.append([line for line in cli.out.splitlines() if not line.startswith("#")])
+    assert checks[0] == checks[1] == checks[2]
+    for check in (
+        "check_hw_cpuinfo",
+        "check_hw_physmem",
+        "check_hw_eth rdma1",
+        "state ACTIVE/' rdma link",
+        "nvidia-smi -L",
+    ):
+        assert any(check in line for line in checks[0]), checks[0]
+
+
 BY_HOST = """
   one: {subnet: 10.40.1.0/24, ranges: [10.40.1.11-10.40.1.20], affinity: {hosts: [esx01.*]}, quarantine: 0}
   two: {subnet: 10.40.2.0/24, ranges: [10.40.2.11-10.40.2.20], affinity: {hosts: [esx02.*]}, quarantine: 0}
