@@ -11,6 +11,7 @@ VOLATILE = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "20260101-120000-0123"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?=[T ]\d\d:\d\d|$| to )", re.MULTILINE), "2026-01-01"),
     (re.compile(r"(?<= to )\d{4}-\d\d-\d\d$", re.MULTILINE), "2027-01-01"),
+    (re.compile(r"as of \d{4}-\d\d-\d\d, \d+ days? old"), "as of 2026-01-01, 9 days old"),
     (re.compile(r"\d+ more days, until \d{4}-\d\d-\d\d"), "365 more days, until 2027-01-01"),
     (re.compile(r"(?<![\d:])\d\d:\d\d:\d\d(?![\d:])(?:\.\d{3})?"), "12:00:00"),
     (re.compile(r"\babout (?:\d+h\d\dm|\d+m\d\ds|\d+m|\d+s)\b"), "about 3s"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from vsphere_ai.app.project.dated_facts import dated_facts
 from vsphere_ai.app.project.explanations.boards import mode_text, names_text, size_text
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, boards
 from vsphere_ai.gpu.mig import search
@@ -30,8 +31,9 @@ What a host lists itself (`nvidia-smi mig -lgip`, `-lgipp`) wins over this page;
 
 Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, appendix "Virtual GPU Types"; the device
 lists of github.com/NVIDIA/mig-parted; github.com/NVIDIA/gpu-operator, commit a22dbf671 (vGPU types and their counts,
-read 2026-11-23); the PCI ID repository; published listings of real GPUs. Boards marked *by
-analogy* have ids or starts of their closest relative, because NVIDIA publishes none.
+read {types}); the PCI ID repository; published listings of real GPUs, all as of {boards}. Boards
+marked *by analogy* have ids or starts of their closest relative, because NVIDIA publishes none. `vsphere-ai doctor`
+shows the age of each table.
 
 This page is generated from the data: `python -m tools.docgen.catalogue > docs/catalogue.md`.
 """
@@ -41,7 +43,9 @@ def page() -> str:
     """Return the page in Markdown."""
     with_mig = [b for b in boards() if b.mig_capable]
     without = [b for b in boards() if not b.mig_capable]
-    parts = [HEAD, *_index(with_mig), ""]
+    read = {table.file: table.read.isoformat() for table in dated_facts()}
+    head = HEAD.format(types=read["gpu/vgpu_types.yaml"], boards=read["gpu/boards.yaml"])
+    parts = [head, *_index(with_mig), ""]
     parts += ["\n".join(_section(board)) for board in with_mig]
     parts += ["## Boards without MIG\n", *_without_mig(without)]
     return "\n".join(parts).rstrip() + "\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 from cryptography import x509
 
 from vsphere_ai.app.estate.session import Session, endpoint_of
+from vsphere_ai.app.project.dated_facts import fact_ages
 from vsphere_ai.app.runs.account_privileges import place_needs, still_lacking
 from vsphere_ai.app.runs.out_of_service import runs_among
 from vsphere_ai.compat.gate import LOOK, rules
@@ -54,6 +55,7 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)\s*(?:>=\s*(?P<floor>[0-9.]
 def examine(session: Session) -> Iterator[Finding]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
+    yield from fact_ages(datetime.now(UTC).date())
     own = inventory(session)
     yield own
     yield from files(session)

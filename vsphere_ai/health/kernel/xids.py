@@ -145,7 +145,7 @@ def read_table(text: str) -> Table:
     bits = TypeAdapter(tuple[LinkBits, ...]).validate_python(document["nvlink4"])
     codes = TypeAdapter(dict[int, Action]).validate_python(document["recovery_codes"])
     sxids = TypeAdapter(list[Sxid]).validate_python(document["sxids"])
-    day = TypeAdapter(date).validate_python(document["date"])
+    day = TypeAdapter(date).validate_python(document["read"])
     by_sxid = {number: sxid for sxid in sxids for number in sxid.numbers}
     return Table(by_number, tuple(recovery), sources, tuple(nvlink), bits, codes, by_sxid, day)
 
