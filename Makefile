@@ -11,7 +11,7 @@ PYTHON ?= $(shell $(SYSTEM_PYTHON) -c 'import ensurepip, sys; sys.exit(sys.versi
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# four workers for each core: most tests wait for the simulated farm most of the time
+# four workers for each core: most tests wait for the simulated environment most of the time
 JOBS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # each worker begins with a part of the tests, and takes over from others when it is done: modules stay together
 SHARED = -n $(JOBS) --dist worksteal
@@ -52,7 +52,7 @@ $(VENV)/.installed-dev: setup.cfg pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip $(QUIET) install --editable '.[test,dev]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
 
-demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twice; needs no vCenter
+demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated environment, twice; needs no vCenter
 	@set -eu; \
 	VSPHERE_AI_STATE_DIR=$$(mktemp -d); export VSPHERE_AI_STATE_DIR; unset VSPHERE_AI_LAB_DIR; \
 	PATH="$(abspath $(BIN)):$$PATH"; export PATH; \
@@ -166,7 +166,7 @@ ONLY ?=
 bench: $(VENV)/.installed  ## measure everything, beside other tools, and print ratios: SIZE=S|M|L ONLY=reading,writes
 	@$(BIN)/python bench/run.py --size "$(SIZE)" --only "$(ONLY)"
 
-lab: $(VENV)/.installed  ## start the simulated farm and leave it running
+lab: $(VENV)/.installed  ## start the simulated environment and leave it running
 	@$(BIN)/vsphere-ai lab up
 
 docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role

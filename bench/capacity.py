@@ -1,7 +1,7 @@
 """Questions of capacity: so many VMs on so many hosts with 8 GPUs each, without a vCenter.
 
 Every question is asked in a process of its own. A spare host for hosts of which no two are alike is asked twice: as it
-is, and with the whole estate packed anew after each loss, of which a sample is measured.
+is, and with the whole environment packed anew after each loss, of which a sample is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from run import alone
 
 GROWS = True
 GPUS = 8
-OURS, ANEW = "vsphere-ai", "the whole estate packed anew after each loss"
+OURS, ANEW = "vsphere-ai", "the whole environment packed anew after each loss"
 SAMPLE = 25
 """After the loss of so many of the unlike hosts, the whole estate is packed anew; the time of all is derived."""
 ASKED = (

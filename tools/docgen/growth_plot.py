@@ -92,7 +92,7 @@ def _frame(title: str, unit: str) -> str:
     return (
         f'<text class="head" x="{LEFT}" y="20">{escape(title)}</text>\n'
         f'<text class="soft" x="{LEFT}" y="37">{escape(unit)}</text>\n'
-        f'<text class="soft" x="{middle:g}" y="{HIGH - 10}" text-anchor="middle">VMs of the estate</text>'
+        f'<text class="soft" x="{middle:g}" y="{HIGH - 10}" text-anchor="middle">VMs of the environment</text>'
     )
 
 

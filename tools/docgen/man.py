@@ -22,7 +22,7 @@ FILES = (
     ("vsphere-ai.yaml", "The inventory of a project, in this folder or one above it."),
     (
         "~/.local/state/vsphere-ai",
-        "Journals of runs, locks, the simulated farm; VSPHERE_AI_STATE_DIR names another place.",
+        "Journals of runs, locks, the simulated environment; VSPHERE_AI_STATE_DIR names another place.",
     ),
 )
 

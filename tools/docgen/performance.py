@@ -17,8 +17,8 @@ from tools.docgen.targets import judged
 
 BLOCK = re.compile(r"(<!-- results: (?P<name>[a-z]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 DRAWINGS = {
-    "reading": ("lab", "Reading an estate of the lab", "CPU seconds"),
-    "commands": ("lab", "Commands in an estate of the lab", "CPU seconds"),
+    "reading": ("lab", "Reading an environment of the lab", "CPU seconds"),
+    "commands": ("lab", "Commands in an environment of the lab", "CPU seconds"),
     "growth": ("200 power cycles", "Planning 200 power cycles, without a vCenter", "CPU seconds"),
     "planning": ("targets of a playbook", "Planning, without a vCenter", "CPU seconds"),
     "capacity": ("8 GPUs on each host", "Questions of capacity, 8 GPUs on each host", "CPU seconds"),
@@ -59,7 +59,7 @@ def subject_text(rows: Sequence[Row]) -> str:
     subject = rows[0].subject
     if drawing_of(rows, subject):
         title = DRAWINGS[subject][1]
-        parts.append(f"![{title}: growth with the VMs of the estate](pictures/growth-{subject}.svg)")
+        parts.append(f"![{title}: growth with the VMs of the environment](pictures/growth-{subject}.svg)")
     return "\n\n".join(parts)
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks of a farm: results of nccl-tests, perftest and Megatron, baselines, search for a slow part. Pure."""
+"""Benchmarks of an environment: results of nccl-tests, perftest and Megatron, baselines, slow parts. Pure."""

@@ -16,7 +16,7 @@ from vsphere_ai.security.files import SMALL, read_text
 
 SECTIONS = (
     "Set up",
-    "Change the estate",
+    "Change the environment",
     "After a run",
     "Look, and compare",
     "Train",

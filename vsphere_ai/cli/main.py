@@ -67,7 +67,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": sorted(HELP)})
 @click.version_option(__version__, prog_name="vsphere-ai")
 def command() -> None:
-    """Turn a VMware vSphere estate into a GPU farm for distributed AI training."""
+    """Turn a VMware vSphere environment into a GPU farm for distributed AI training."""
 
 
 def run() -> None:

@@ -47,7 +47,7 @@ class RdmaOption:
     unverified: tuple[str, ...] = ()
 
 
-_UNDER_ONE_ROOT = "yes, where NIC and GPU are below one PCIe root complex (kind gpudirect)"
+_UNDER_ONE_ROOT = "yes, where NIC and GPU are below one PCIe root complex (resource type gpudirect)"
 _ONLY_INSIDE = "the mode is documented on bare metal only; in a VM it needs a device that the VM owns as a whole"
 MODES = (
     Mode(
@@ -56,7 +56,7 @@ MODES = (
         verbs="yes",
         namespaces="exclusive or shared",
         gpudirect=_UNDER_ONE_ROOT,
-        in_a_vm="an InfiniBand NIC by DirectPath I/O (kind pci_devices); its functions are made in the guest",
+        in_a_vm="an InfiniBand NIC by DirectPath I/O (resource type pci_devices); its functions are made in the guest",
         vmotion="no",
         objects="render network-operator: SriovNetworkNodePolicy",
         sources=(SPIDERPOOL, GPU_OPERATOR),
@@ -68,7 +68,7 @@ MODES = (
         verbs="no, IP only",
         namespaces="-",
         gpudirect="no",
-        in_a_vm="an InfiniBand NIC, or a virtual function of one, by DirectPath I/O (kind pci_devices)",
+        in_a_vm="an InfiniBand NIC, or a virtual function of one, by DirectPath I/O (resource type pci_devices)",
         vmotion="no",
         objects="none: write an IPoIBNetwork or a SpiderMultusConfig by hand, and check it with --check",
         sources=(SPIDERPOOL,),
@@ -80,8 +80,8 @@ MODES = (
         namespaces="exclusive or shared",
         gpudirect=_UNDER_ONE_ROOT,
         in_a_vm=(
-            "an adapter of the type sriov (kind adapters), which one pod takes as a whole; or a NIC by DirectPath I/O "
-            "(kind pci_devices), whose functions are made in the guest"
+            "an adapter of the type sriov (resource type adapters), which one pod takes as a whole; or a NIC by "
+            "DirectPath I/O (resource type pci_devices), whose functions are made in the guest"
         ),
         vmotion="no",
         objects="render network-operator: HostDeviceNetwork; SriovNetworkNodePolicy for a NIC by DirectPath I/O",
@@ -95,8 +95,8 @@ MODES = (
         namespaces="shared",
         gpudirect="as the device: not with PVRDMA",
         in_a_vm=(
-            "a PVRDMA adapter (kind pvrdma), or one of the type sriov under ipvlan. macvlan needs forged transmits and "
-            "MAC learning on the port group (kind port_groups); ipvlan does not"
+            "a PVRDMA adapter (resource type pvrdma), or one of the type sriov under ipvlan. macvlan needs forged "
+            "transmits and MAC learning on the port group (resource type port_groups); ipvlan does not"
         ),
         vmotion="with PVRDMA yes, with sriov no",
         objects="render spiderpool; render network-operator: MacvlanNetwork",

@@ -1,1 +1,1 @@
-"""The embedded simulated farm: a vCenter and its ESXi hosts on loopback; it never imports planner code."""
+"""The embedded simulated environment: a vCenter and its ESXi hosts on loopback; it never imports planner code."""

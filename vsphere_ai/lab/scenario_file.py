@@ -24,7 +24,7 @@ from vsphere_ai.language.yaml_files.yaml import YamlNode
 DEFAULT = "default.yml"
 MOST_NAMES = 100_000
 MOST_VALUES = 100_000
-"""Of a file: a farm of 10,000 VMs may be described VM by VM."""
+"""Of a file: an environment of 10,000 VMs may be described VM by VM."""
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
@@ -182,7 +182,7 @@ def _required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _too_many(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:
-    """Yield the ranges that stand for nothing, and the first part with which the farm gets too large."""
+    """Yield the ranges that stand for nothing, and the first part with which the environment gets too large."""
     total = 0
     parts: tuple[Host | Vm, ...] = (*scenario.hosts, *scenario.vms)
     for part in parts:
@@ -193,7 +193,9 @@ def _too_many(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagno
                 yield Diagnostic(places[id(part)], f"the range in {text!r} is empty", "low end first: [01:16]")
             total += max(0, high - low + 1)
             if total > MOST_NAMES:
-                yield Diagnostic(places[id(part)], f"with {text!r} the farm has more than {MOST_NAMES} hosts and VMs")
+                yield Diagnostic(
+                    places[id(part)], f"with {text!r} the environment has more than {MOST_NAMES} hosts and VMs"
+                )
                 return
 
 

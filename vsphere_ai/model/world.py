@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class World:
     """A vCenter by its name in the inventory, its address (with the port, unless it is 443) and the user there.
 
-    `found` says how the inventory file was found, in a few words; `lab` that it is the simulated farm.
+    `found` says how the inventory file was found, in a few words; `lab` that it is the simulated environment.
     """
 
     name: str

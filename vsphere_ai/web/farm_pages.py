@@ -72,7 +72,7 @@ def overview(state: FarmState, runs: ReportSection) -> Report:
 def facts(state: FarmState) -> tuple[tuple[str, str], ...]:
     """Return which vCenter it is, and when it was and will be read."""
     world, found, now = state.world, state.snapshot, time.time()
-    lab = "LAB, the simulated farm: " if world.lab else ""
+    lab = "LAB, the simulated environment: " if world.lab else ""
     product = f", {found.about.version} build {found.about.build}" if found else ""
     rows = [("vCenter", f"{lab}{world.name} ({world.address}{product})"), ("user", world.user)]
     if found is not None:

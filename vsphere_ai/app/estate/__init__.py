@@ -1,1 +1,1 @@
-"""Estates: sessions with a vCenter, what is read, shown and checked there, and what is wanted of it."""
+"""Environments: sessions with a vCenter, what is read, shown and checked there, and what is wanted of it."""

@@ -24,7 +24,7 @@ def with_kinds_only(playbook: Playbook, chosen: Collection[str], emit: Emit) -> 
     there = tuple(dict.fromkeys(stated.state.kind for play in playbook.plays for stated in play.states))
     for kind in chosen:
         if kind not in kinds():
-            raise UsageError(f"--kind: there is no kind '{kind}'", suggest(kind, kinds()), rule="usage.kind")
+            raise UsageError(f"--kind: there is no resource type '{kind}'", suggest(kind, kinds()), rule="usage.kind")
         if kind not in there:
             help = f"it has {', '.join(there)}"
             raise UsageError(f"--kind: {playbook.path} has no '{kind}'", help, rule="usage.kind")

@@ -61,7 +61,9 @@ def show(request: ShowRequest, emit: Emit = ignore) -> ShowResult:
 def _kinds(names: Sequence[str]) -> Mapping[str, type[Resource]]:
     unknown = next((name for name in names if name not in kinds()), None)
     if unknown is not None:
-        raise UsageError(f"there is no kind '{unknown}'", suggest(unknown, kinds(), "there is"), rule="usage.kind")
+        raise UsageError(
+            f"there is no resource type '{unknown}'", suggest(unknown, kinds(), "there is"), rule="usage.kind"
+        )
     return {name: kind for name, kind in kinds().items() if not names or name in names}
 
 

@@ -1,1 +1,1 @@
-"""GPUs of hosts and of the farm: MIG layouts, and how many VMs still fit."""
+"""GPUs of hosts and of the environment: MIG layouts, and how many VMs still fit."""

@@ -230,5 +230,5 @@ def _require_same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None
     again = "plan again, look at the difference, and apply the new plan"
     if saved.digest == digest or saved.digest == document.digest(without_ssh_problems(plan)):
         return  # a host that refuses the SSH login now is a problem that is shown, not a difference
-    text = f"{what} is stale, the estate changed since it was made:\n{document.changes_since(saved, plan)}"
+    text = f"{what} is stale, the environment changed since it was made:\n{document.changes_since(saved, plan)}"
     raise Conflict(text, again, rule="plan.stale")

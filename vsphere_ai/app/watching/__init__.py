@@ -1,1 +1,1 @@
-"""The farm over time: readings, drift, notifications, files of reports."""
+"""The environment over time: readings, drift, notifications, files of reports."""

@@ -193,7 +193,7 @@ def _transports(run: NcclRun) -> Iterator[Finding]:
         yield of_run("nccl.rdma", "info", f"{sum(rdma.values())} channels over {', '.join(sorted(rdma))}")
         if rest:
             text = f"{rest} of {direct + rest} channels go through the memory of the guest: no GPUDirect RDMA"
-            yield of_run("nccl.no-gpudirect", "warn", text, "see NCCL_NET_GDR_LEVEL and the kind gpudirect")
+            yield of_run("nccl.no-gpudirect", "warn", text, "see NCCL_NET_GDR_LEVEL and the resource type gpudirect")
     elif not seen.channels and seen.gpudirect["Disabled"]:
         yield of_run("nccl.no-gpudirect", "warn", "GPU Direct RDMA is disabled for its RDMA devices")
 

@@ -46,7 +46,7 @@ def command(
 ) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
-    Reads the estate again, plans what is left of what was approved, and puts back what is pending: hosts in
+    Reads the environment again, plans what is left of what was approved, and puts back what is pending: hosts in
     maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, when
     something that was done has to be done again, and when the run was rolled back or another one worked on the same
     vCenter since; what that one changed stays. Reboots no host a second time, unless --reboot-again allows it. Where

@@ -1,1 +1,1 @@
-"""Commands that change an estate, and plan, which shows what they would do."""
+"""Commands that change an environment, and plan, which shows what they would do."""

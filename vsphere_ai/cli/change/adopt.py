@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 60, "Import existing VMs into a set; nothing of them changes."
+HELP_ENTRY = "Change the environment", 60, "Import existing VMs into a set; nothing of them changes."
 
 
 @click.command("adopt")

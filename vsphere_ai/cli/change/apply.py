@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.runs.approval import ConfirmedCounts
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 20, "Carry out a playbook or a saved plan."
+HELP_ENTRY = "Change the environment", 20, "Carry out a playbook or a saved plan."
 
 
 @click.command("apply")
@@ -48,7 +48,7 @@ def command(
 ) -> int:
     """Carry out a playbook, or a plan saved with `plan --to`, after showing it and asking for a yes.
 
-    A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Where VMs
+    A saved plan is refused when it was edited, or when the environment changed since the plan was made. Where VMs
     are destroyed, their number is asked for: --yes alone is not enough, and neither is a saved plan. Where several
     hosts reboot, their number is asked for instead of a yes; --reboot N refuses any other number. Nothing is called
     done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut off is

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 40, "Destroy the VMs of sets, with all their disks."
+HELP_ENTRY = "Change the environment", 40, "Destroy the VMs of sets, with all their disks."
 
 
 @click.command("destroy")

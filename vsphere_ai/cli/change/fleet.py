@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vsphere_ai.fleet.place import PlaceRequest, PlanningPlace
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 30, "Carry out one playbook in several vCenters."
+HELP_ENTRY = "Change the environment", 30, "Carry out one playbook in several vCenters."
 budget_option = click.option(
     "--budget", type=click.IntRange(1), metavar="N", help="Hosts out of service at once, in all vCenters together."
 )

@@ -25,7 +25,7 @@ from vsphere_ai.model.names.name_ranges import shell_word
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
 
-HELP_ENTRY = "Change the estate", 10, "Show what a playbook would change and disrupt; changes nothing."
+HELP_ENTRY = "Change the environment", 10, "Show what a playbook would change and disrupt; changes nothing."
 
 
 @click.command("plan")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
-HELP_ENTRY = "Change the estate", 50, "Recreate VMs of a set, with the same addresses."
+HELP_ENTRY = "Change the environment", 50, "Recreate VMs of a set, with the same addresses."
 
 
 @click.command("replace")

@@ -67,7 +67,7 @@ def notify_of_run(to: Notifier, result: RunResult) -> None:
 
 
 def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
-    """Send how the drift of an estate changed; the first reading only where something is not in the desired state."""
+    """Send how the drift of an environment changed; the first reading only where something differs."""
     from vsphere_ai.report.plans.notification import drift_notification
 
     if seen.appeared or seen.gone:

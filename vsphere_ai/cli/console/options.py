@@ -108,7 +108,7 @@ kind_option = click.option(
     metavar="KIND[,KIND]",
     default="",
     callback=lambda _context, _option, text: tuple(dict.fromkeys(k.strip() for k in text.split(",") if k.strip())),
-    help="Only these kinds of settings of the playbook.",
+    help="Only these resource types of the playbook.",
 )
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."

@@ -1,1 +1,1 @@
-"""Commands that look at an estate and compare it."""
+"""Commands that look at an environment and compare it."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.model.finding import FailOn
 
-HELP_ENTRY = "Look, and compare", 40, "Assess the farm against the rules of the five pillars."
+HELP_ENTRY = "Look, and compare", 40, "Assess the environment by the rules of five pillars."
 
 
 def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

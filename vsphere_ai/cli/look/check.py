@@ -26,7 +26,7 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @output_option()
 @click.option("--failures", is_flag=True, help="Leave out what passed, in JSON as well.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what passed, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Show how many verdicts there are of each kind, and nothing else.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only how often each verdict was given.")
 @full_option
 @fail_on_option
 def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: FailOn, **flags: bool) -> int:

@@ -74,7 +74,7 @@ def _request() -> type[ServeRequest]:
 def command(
     playbooks: tuple[Path, ...], estate: EstateRequest, request: ServeRequest, metrics: Metrics, *, ssh: bool
 ) -> int:
-    """Serve pages on 127.0.0.1: the estate, GPUs, RDMA paths, drift from PLAYBOOKs, runs, and a run as it goes on.
+    """Serve pages on 127.0.0.1: the environment, GPUs, RDMA paths, drift from PLAYBOOKs, runs, and a run as it goes on.
 
     Nothing is changed. The link that is printed works once, for one browser; the next one is printed then. vCenter is
     read every --interval seconds, whatever the number of browsers; hosts over SSH only with --ssh. From elsewhere:

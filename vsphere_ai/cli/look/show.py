@@ -31,7 +31,7 @@ def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.command("show")
 @click.argument("what", metavar="[PATTERN]", required=False, default="")
 @estate_options
-@click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these kinds of settings.", shell_complete=_kinds)
+@click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these resource types.", shell_complete=_kinds)
 @to_option("Write the playbook to FILE, which must not be there yet.")
 @output_option("yaml", "json", names="objects.name")
 def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequest) -> int:

@@ -1,4 +1,4 @@
-"""`vsphere-ai verify`: whether the estate still is as a playbook says, once or again and again."""
+"""`vsphere-ai verify`: whether the environment still is as a playbook says, once or again and again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import NotifyRequest, WatchRequest
     from vsphere_ai.app.watching.watch_playbook import Seen
 
-HELP_ENTRY = "Look, and compare", 20, "Compare the estate with a playbook; exits 2 where they differ."
+HELP_ENTRY = "Look, and compare", 20, "Compare live settings with a playbook; exits 2 where they differ."
 SHORTEST = 5
 """Seconds between two readings, at least: after a change a reading costs vCenter as much as a plan does."""
 
@@ -50,7 +50,7 @@ def _request() -> type[WatchRequest]:
 @quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
-    """Compare the estate with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
+    """Compare the environment with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
 
     With --watch it goes on comparing in one session: drift that appears and drift that is gone is printed, with
     -o json as a line each. It waits where vCenter cannot be reached, and ends with Ctrl-C (exit code 130) or when

@@ -1,4 +1,4 @@
-"""``vsphere-ai lab``: a simulated GPU farm on this machine, to try things on."""
+"""``vsphere-ai lab``: a simulated environment on this machine, to try things on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 if TYPE_CHECKING:
     from vsphere_ai.lab.front.process import RunningLab
 
-HELP_ENTRY = "Set up", 10, "Start and stop the simulated GPU farm."
+HELP_ENTRY = "Set up", 10, "Start and stop the simulated environment."
 
 
 @click.group("lab")
@@ -49,7 +49,7 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     "--scenario",
     metavar="FILE|NAME",
     callback=_scenario,
-    help="A farm described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
+    help="An environment described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
@@ -94,7 +94,7 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
     if scenario is not None:
         process.check_scenario(scenario)
     running = process.start(directory, scenario, port, patience=Patience(timeout, report=doing))
-    doing("reading the farm")
+    doing("reading the environment")
     farm = running.get("/lab/farm")
     click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
     click.echo(overview(farm))
@@ -103,7 +103,7 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
         now = running.post("/lab/faults", given)
         click.echo(f"\n{lab_faults.armed(now)}")
     click.echo(f"\nConnection data, certificate and passwords: {directory}")
-    click.echo("An inventory with the line `lab: true` uses this farm. Look at it with: vsphere-ai lab status")
+    click.echo("An inventory with the line `lab: true` uses this environment. Look at it with: vsphere-ai lab status")
 
 
 @command.command()
@@ -121,7 +121,7 @@ def down() -> None:
 @output_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
 def status(form: str, ledger: bool) -> None:
-    """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen.
+    """Show the environment as it is: hosts, GPUs, VMs, and how many changes it has seen.
 
     Exits 0, and 64 where no lab runs.
     """
@@ -145,7 +145,7 @@ def status(form: str, ledger: bool) -> None:
 
 @command.command()
 def reset() -> None:
-    """Put the farm back to what its scenario says, without a restart.
+    """Put the environment back to what its scenario says, without a restart.
 
     Exits 0, and 64 where no lab runs.
     """
@@ -155,7 +155,7 @@ def reset() -> None:
 
 
 def overview(farm: dict[str, Any]) -> str:
-    """Return the hosts, GPUs and VMs of a farm as text."""
+    """Return the hosts, GPUs and VMs of an environment as text."""
     hosts = [
         (
             h["name"],

@@ -55,7 +55,7 @@ _options = gathering(
 @click.command("accept")
 @variable_run_options
 @_options
-@click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the farm.")
+@click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the environment.")
 @output_option("text", "json", "html", "markdown", "ctrf", "junit")
 def command(request: AcceptRequest, verify: bool, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.

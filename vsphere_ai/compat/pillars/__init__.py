@@ -1,1 +1,1 @@
-"""Rules of the five pillars, one file per pillar: how a farm should be, beyond what makes it work."""
+"""Rules of the five pillars, one file per pillar: how an environment should be, beyond what makes it work."""

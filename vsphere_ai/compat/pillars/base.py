@@ -20,7 +20,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import mark_of, member_of
 from vsphere_ai.resources.mixins import VmDevices
 
-About = Literal["farm", "cluster", "host", "vm", "set", "port group", "attestation"]
+About = Literal["environment", "cluster", "host", "vm", "set", "port group", "attestation"]
 TYPES: Mapping[str, str] = {
     "cluster": "ClusterComputeResource",
     "host": "HostSystem",
@@ -127,8 +127,8 @@ class PillarRule:
         return (getdoc(self.judge) or "") if self.judge.__name__ != "<lambda>" else ""
 
     def subjects(self, farm: AssessedFarm) -> Iterator[tuple[str, str]]:
-        """Yield reference and name of every object the rule is about; both are empty for the farm as a whole."""
-        if self.about in ("farm", "attestation"):
+        """Yield reference and name of every object the rule is about; both are empty for the environment as a whole."""
+        if self.about in ("environment", "attestation"):
             yield "", ""
         elif self.about == "set":
             yield from ((name, name) for name in farm.sets)
@@ -167,7 +167,7 @@ class PillarCase:
 
     @property
     def records(self) -> Records:
-        """What is known besides the estate."""
+        """What is known besides the environment."""
         return self.farm.records
 
     def need(self, path: str, of: str = "") -> Any:
@@ -214,7 +214,7 @@ class PillarCase:
         return self._assessed("warn", message, evidence, remedy)
 
     def failed(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
-        """Word a failure: training, data or the farm are at risk."""
+        """Word a failure: training, data or the environment are at risk."""
         return self._assessed("fail", message, evidence, remedy)
 
     def unknown(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
@@ -223,7 +223,7 @@ class PillarCase:
 
     @property
     def subject(self) -> Target | Subject | None:
-        """The object as findings name it; None: the farm as a whole."""
+        """The object as findings name it; None: the environment as a whole."""
         if not self.name:
             return None
         return self.farm.targets.get(self.ref) or Subject(self.rule.about, self.name, self.ref)
@@ -243,7 +243,7 @@ def _short(value: object) -> str:
 
 
 farm_rule, cluster_rule, host_rule, vm_rule, set_rule, group_rule = (
-    partial(PillarRule, about=about) for about in ("farm", "cluster", "host", "vm", "set", "port group")
+    partial(PillarRule, about=about) for about in ("environment", "cluster", "host", "vm", "set", "port group")
 )
 
 

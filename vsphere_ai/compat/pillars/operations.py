@@ -1,4 +1,4 @@
-"""Rules of operational excellence: the farm is as written down, ready to be changed, and measured."""
+"""Rules of operational excellence: the environment is as written down, ready to be changed, and measured."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 
 MOST_DAYS = 30
-"""Days after which a benchmark says little about the farm; NVIDIA advises one every 3 to 4 weeks."""
+"""Days after which a benchmark says little about the environment; NVIDIA advises one every 3 to 4 weeks."""
 READINESS = "NVIDIA Cluster Readiness Engine, FAQ (burn-in every 3 to 4 weeks)"
 
 
 @farm_rule(
     "operations.drift",
-    "Farm as the playbook says",
+    "Environment as the playbook says",
     source="Azure Well-Architected Framework, Operational Excellence, Infrastructure as code",
     verdicts={
         "pass": "the playbook changes nothing",
@@ -23,7 +23,7 @@ READINESS = "NVIDIA Cluster Readiness Engine, FAQ (burn-in every 3 to 4 weeks)"
     },
 )
 def drift(case: PillarCase) -> Finding | None:
-    """The farm is as the playbook says: planning it finds nothing to change."""
+    """The environment is as the playbook says: planning it finds nothing to change."""
     found = case.records.drift
     if found is None:
         return case.unknown("no playbook was compared", remedy="vsphere-ai assess PLAYBOOK")

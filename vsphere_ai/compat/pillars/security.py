@@ -1,4 +1,4 @@
-"""Rules of security: hosts, accounts, networks and logs of a farm that others train on."""
+"""Rules of security: hosts, accounts, networks and logs of an environment that others train on."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run a lab in the foreground; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m vsphere_ai.lab", description=__doc__)
     parser.add_argument("--directory", type=Path, required=True, help="where connection.yml and the keys go")
-    parser.add_argument("--scenario", type=Path, help="a scenario file; the built-in farm without it")
+    parser.add_argument("--scenario", type=Path, help="a scenario file; the built-in one without it")
     parser.add_argument("--port", type=int, default=0, help="HTTPS port; a free one without it")
     parser.add_argument("--exit-with", type=int, default=0, metavar="PID", help="end when this process ends")
     parser.add_argument("--trace", action="store_true", help="log every request")

@@ -1,1 +1,1 @@
-"""Guests of simulated VMs: SSH servers and the programs in them, computed from the farm and from planted defects."""
+"""Guests of simulated VMs: SSH servers and the programs in them, computed from the model and from planted defects."""

@@ -25,7 +25,7 @@ _changing: set[str] = set()
 
 @dataclass
 class Call:
-    """One method call: on which object of which farm, by whom, at which API version."""
+    """One method call: on which object of which environment, by whom, at which API version."""
 
     farm: Farm
     mo: ManagedObject
@@ -76,7 +76,7 @@ def reads(typ: Any, method: str, privilege: str = "") -> Callable[[Handler], Han
 
 
 def changes(typ: Any, method: str, privilege: str = "") -> Callable[[Handler], Handler]:
-    """Register the implementation of a method that changes the farm; otherwise like `reads`."""
+    """Register the implementation of a method that changes the environment; otherwise like `reads`."""
     _changing.add(method)
     return reads(typ, method, privilege)
 
@@ -116,7 +116,7 @@ def methods() -> frozenset[str]:
 
 
 def changing_methods() -> frozenset[str]:
-    """Return those of `methods` that change the farm."""
+    """Return those of `methods` that change the environment."""
     load()
     return frozenset(_changing)
 

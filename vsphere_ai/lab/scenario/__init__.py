@@ -1,4 +1,4 @@
-"""Scenarios of farms: the documented format, every field with its default.
+"""Scenarios of environments: the documented format, every field with its default.
 
 A scenario is YAML. Names of hosts and VMs may hold one range such as ``[01:16]`` (``train-[001:900]``); the entry then
 stands for all of them. A VM's `host` may be a range too: its VMs are spread over those hosts in turn.
@@ -141,7 +141,7 @@ class DatastoreCluster:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A whole farm.
+    """A whole environment.
 
     `datastore` is that of VMs that name none; where `datastores` do not describe it, it has their default values.
     `privileges_denied` are privileges that the lab's user does not have, e.g. ``Host.Config.Image``, or

@@ -231,7 +231,7 @@ def find_inventory(given: Path | None) -> Inventory:
     except UsageError as error:
         raise UsageError(
             f"no inventory: give one with -i or {VARIABLE}, or write {PROJECT_INVENTORY}, or start the lab",
-            "vsphere-ai lab up starts the embedded farm",
+            "vsphere-ai lab up starts the embedded lab",
             rule="inventory.none",
         ) from error
 

@@ -1,1 +1,1 @@
-"""Knowledge of an estate beside its facts: malformed values, versions of hosts, remedies. Pure."""
+"""Knowledge of an environment beside its facts: malformed values, versions of hosts, remedies. Pure."""

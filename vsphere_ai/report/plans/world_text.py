@@ -10,7 +10,7 @@ from vsphere_ai.report.folding import Line
 
 
 def world_lines(world: World) -> Iterator[Line]:
-    """Yield the vCenter and the user, beginning with LAB where it is the simulated farm; and the inventory file."""
+    """Yield the vCenter and the user, beginning with LAB in the simulated one; and the inventory file."""
     yield f"{_lab(world)}{_vcenter(world)} as {world.user}", 4
     yield f"inventory {world.inventory}{f' ({world.found})' if world.found else ''}", 0  # a path stays in one piece
 
@@ -21,7 +21,7 @@ def world_words(world: World) -> str:
 
 
 def world_place(world: World) -> str:
-    """Return the vCenter and the user behind the word vCenter; LAB first where it is the simulated farm."""
+    """Return the vCenter and the user behind the word vCenter; LAB first where it is the simulated environment."""
     return f"{_lab(world)}{quoted(world.name)} ({world.address}) as {world.user}"
 
 

@@ -15,15 +15,15 @@ description:
   - In check mode it plans only. C(changed) is the same in both modes, that the plan has steps.
   - In diff mode the changes of the plan are shown, an entry per host or VM.
   - It always runs on the controller, whatever host the task is for. C(hosts=localhost) with C(run_once) is the usual
-    way, because one task changes the whole estate that the playbook is about.
+    way, because one task changes the whole environment that the playbook is about.
 options:
   playbook:
     description: The playbook of vsphere-ai; a relative path begins at the folder of the Ansible playbook.
     type: path
   plan:
     description:
-      - A plan that C(vsphere-ai plan --to) saved. It is refused when it was edited, or the estate is not as it was.
-      - In check mode the content of the file is shown. The estate is compared with it only when it is carried out.
+      - A plan that C(vsphere-ai plan --to) saved. It is refused when it was edited, or the environment has changed.
+      - In check mode the content of the file is shown. The environment is compared with it only when it is carried out.
     type: path
   reboot:
     description: The number of hosts that are expected to reboot. A plan with another number is not carried out.

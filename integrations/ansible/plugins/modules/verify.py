@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Check whether a vSphere estate still is as a playbook of vsphere-ai says."""
+"""Check whether a vSphere environment still is as a playbook of vsphere-ai says."""
 
 # Copyright: the authors of vsphere-ai
 # Apache License 2.0 (see LICENSE of vsphere-ai, or https://www.apache.org/licenses/LICENSE-2.0)
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: verify
-short_description: Check whether a vSphere estate still is as a playbook of vsphere-ai says
+short_description: Check whether a vSphere environment still is as a playbook of vsphere-ai says
 version_added: 0.1.0
 description:
   - Runs C(vsphere-ai verify) on the controller. It changes nothing, so C(changed) is always false.
@@ -32,7 +32,7 @@ author: [The authors of vsphere-ai]
 """
 
 EXAMPLES = r"""
-- name: The farm is as its playbook says
+- name: The environment is as its playbook says
   vsphere_ai.farm.verify:
     playbook: playbooks/ai-ready-cluster.yml
   register: farm
@@ -50,7 +50,7 @@ drifted:
   type: list
   elements: dict
 rc:
-  description: The exit code of vsphere-ai; 1 when it is not known whether the estate is in the desired state.
+  description: The exit code of vsphere-ai; 1 when it is not known whether the environment is in the desired state.
   returned: when it failed
   type: int
 """

@@ -13,7 +13,7 @@ SIDES: Mapping[Side, str] = {
     "both": "guest and host",
     "owner": "the owner of the GPU: the host of a vGPU, the guest of a whole one",
 }
-WHO: Mapping[Who, str] = {"operator_infra": "operator of the farm", "tenant_guest": "user of the guest"}
+WHO: Mapping[Who, str] = {"operator_infra": "operator of the environment", "tenant_guest": "user of the guest"}
 STEPS: Mapping[Step, str] = {
     "": "",
     "reset_gpu": "reset the GPU",

@@ -118,7 +118,7 @@ def _kind(name: str, kind: type[Resource]) -> NameExplained:
         ExplanationPart("When it refuses", refusals),
     )
     order = f"Planned after {', '.join(sorted(kind.traits.after))}." if kind.traits.after else ""
-    text = (f"A kind of settings of {TARGETS[kind.target]}.", *filter(None, (_written(kind), order)))
+    text = (f"A resource type of {TARGETS[kind.target]}.", *filter(None, (_written(kind), order)))
     filled = tuple(p for p in parts if p.pairs or p.code)
     return NameExplained(name, "kind", pages.title(page).partition(": ")[2], text, filled, page=f"docs/{page}.md")
 
@@ -132,7 +132,7 @@ def _written(kind: type[Resource]) -> str:
 def _key(kind: str, key: Key) -> NameExplained:
     page, last = f"kinds/{kind}", _STEPS.sub("", key.name).rpartition(".")[2]
     without = "shown in plans, not set in a playbook" if key.observed else "not changed"
-    pairs = (("value", key.value), ("without it", key.default or without), ("of the kind", kind))
+    pairs = (("value", key.value), ("without it", key.default or without), ("of the resource type", kind))
     code = pages.example(page, last)
     parts = (ExplanationPart("", pairs), *((ExplanationPart("Example", code=code),) if code else ()))
     name = f"{kind}.{_STEPS.sub('', key.name)}"

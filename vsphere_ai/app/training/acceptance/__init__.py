@@ -1,1 +1,1 @@
-"""Acceptance: gates, measurements, and the certificate of a farm."""
+"""Acceptance: gates, measurements, and the certificate of an environment."""

@@ -1,1 +1,1 @@
-"""Benchmarks on the VMs of a farm: run, judged, kept; crossover of hosts."""
+"""Benchmarks on the VMs of an environment: run, judged, kept; crossover of hosts."""

@@ -18,7 +18,7 @@ ORDER: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
 MOST_ROWS = 60
 MOST_CELLS = 2_500
 _NONE: Literal[""] = ""
-ESTATE = "the whole estate"
+ESTATE = "the whole environment"
 
 
 def matrix(findings: Sequence[Entry]) -> Matrix | None:
