@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import NotifyRequest, WatchRequest
     from vsphere_ai.app.watching.watch_playbook import Seen
 
-HELP_ENTRY = "Look, and compare", 20, "Compare live settings with a playbook; exits 2 where they differ."
+HELP_ENTRY = "Look, and compare", 20, "Compare hosts and VMs with a playbook; exits 2 on differences."
 SHORTEST = 5
 """Seconds between two readings, at least: after a change a reading costs vCenter as much as a plan does."""
 
