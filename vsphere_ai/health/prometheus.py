@@ -1,5 +1,7 @@
 """Alert rules of Prometheus for nodes: written for what a node can show, and read back with every fault.
 
+Source: prometheus/prometheus model/rulefmt/rulefmt.go (files of rules).
+
 Metrics: NVIDIA/dcgm-exporter, etc/default-counters.csv; prometheus/node_exporter, infiniband. The exporter's
 DCGM_FI_DEV_XID_ERRORS keeps the last XID for ever, so DCGM_EXP_XID_ERRORS_COUNT is used, which is off in its defaults.
 A guest with a vGPU shows memory, clocks, XIDs and its licence only: the other alerts are for whole GPUs.

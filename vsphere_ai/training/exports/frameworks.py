@@ -1,4 +1,7 @@
-"""TF_CONFIG of TensorFlow: a line per task."""
+"""TF_CONFIG of TensorFlow: a line per task.
+
+Source: tensorflow/tensorflow tensorflow/python/distribute/cluster_resolver/tfconfig_cluster_resolver.py.
+"""
 
 from __future__ import annotations
 
