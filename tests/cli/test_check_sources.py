@@ -19,7 +19,7 @@ NVIDIA = "apiVersion: mellanox.com/v1alpha1\nkind: {kind}\nmetadata: {{name: a}}
 NETWORK = '{master: a, ipam: \'{"type": "nv-ipam"}\'}'
 TOPOLOGY = (
     '<system version="1">\n<cpu numaid="0" affinity="ffff" arch="x86_64">\n'
-    '<pci busid="0000:03:00.0" class="0x030200">\n<gpu dev="0" sm="80" rank="0"/>\n</pci>\n</cpu>\n<telescope/>\n</system>\n'
+    '<pci busid="0000:03:00.0" class="0x030200">\n<gpu dev="0" sm="80"/>\n</pci>\n</cpu>\n<telescope/>\n</system>\n'
 )
 EXPORTS = "vsphere_ai.training.exports"
 KINDS = "vsphere_ai.kubernetes.kinds"
