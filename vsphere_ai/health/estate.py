@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vsphere_ai.health.checks import VmHealth
 from vsphere_ai.health.finding import COMMON, VmFinding, names_of
 from vsphere_ai.model.finding import Finding, seriousness, worst
+from vsphere_ai.model.names.name_ranges import listed
 
 FEWEST = 3
 """VMs on which a check has to fail at least."""
@@ -17,7 +18,7 @@ REMEDY = "look at the check, and at what the VMs have in common (image, driver, 
 def shared(vms: Sequence[VmHealth], share: float) -> tuple[tuple[VmHealth, ...], tuple[Finding, ...]]:
     """Return VMs, and one finding for each check that fails on more than a share of them, on two hosts or more.
 
-    Such a finding of a VM becomes `unknown`: whether the VM itself is at fault cannot be said. Source of the share:
+    It names the VMs as evidence. Such a finding of a VM becomes `unknown`: whether the VM itself is at fault cannot be said. Source of the share:
     NVIDIA/NVSentinel, pull 1852 (half of the nodes).
     """
     by_check: dict[str, list[VmFinding]] = {}
@@ -31,10 +32,18 @@ def shared(vms: Sequence[VmHealth], share: float) -> tuple[tuple[VmHealth, ...],
         if len(names) < FEWEST or len(names) <= share * len(vms) or len({f.target.host for f in found}) < 2:
             continue
         message = f"{check} fails on {len(names)} of {len(vms)} VMs: the check, or a common cause"
-        texts = ", ".join(dict.fromkeys(f.message for f in found))
-        estate.append(Finding(None, check, worst(found), f"{message} ({texts[:300]})", REMEDY))
+        estate.append(Finding(None, check, worst(found), message, REMEDY, tuple(_named(found))))
     checks = {f.rule: f.message.partition(":")[0] for f in estate}
     return tuple(_without(vm, checks) for vm in vms), tuple(estate)
+
+
+def _named(findings: Sequence[VmFinding]) -> Iterator[tuple[str, str]]:
+    """Yield names of VMs, and what is wrong with all of them."""
+    by_text: dict[str, list[str]] = {}
+    for finding in findings:
+        by_text.setdefault(finding.message, []).append(finding.target.name)
+    for text, names in by_text.items():
+        yield listed(dict.fromkeys(names)), text
 
 
 def _without(vm: VmHealth, checks: Mapping[str, str]) -> VmHealth:

@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 from support.healthy_vms import NOW, PCI, healthy
 
+from vsphere_ai.app.training.health.checked import HealthResult
 from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.learn import of_observed
 from vsphere_ai.errors import UsageError
@@ -191,3 +192,11 @@ def test_what_only_the_log_of_the_host_has_is_its_finding():
     made = replace(made, host=replace(made.host, log=(line,)))
     (found,) = xid_findings(gpu_events(made, NOW, 2.0), [made.node], NOW)
     assert (found.source, evidence_of(found, STEP)) == ("host", "reset_gpu")
+
+
+def test_a_vm_with_a_common_cause_is_named_once():
+    result = HealthResult("vc", *shared(judged(10, 9), 0.5))
+    about, *own = result.findings
+    assert [(path, text) for path, text in about.evidence if "not allowed" in text], "the VMs are named as evidence"
+    assert [(f.target.name, f.verdict) for f in own] == [(result.vms[9].node.vm, "pass")]
+    assert {vm.verdict for vm in result.vms[:9]} == {"unknown"}, "none of them is said to be well"

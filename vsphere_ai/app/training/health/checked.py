@@ -15,7 +15,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.health import dcgm
 from vsphere_ai.health.checks import ObservedVm, VmHealth, gpu_events, judge, xid_findings
 from vsphere_ai.health.estate import shared
-from vsphere_ai.health.finding import VmFinding, VmJudge, VmUse
+from vsphere_ai.health.finding import COMMON, VmFinding, VmJudge, VmUse, evidence_of
 from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.language.yaml_files.document import FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load as load_document
@@ -47,8 +47,12 @@ class HealthResult:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found of all of them, then of each VM; a VM of which nothing was found has passed."""
-        return (*self.estate, *(f for vm in self.vms for f in vm.findings or (_passed(vm.node),)))
+        """What was found of all of them, then of each VM; a VM of which nothing was found has passed.
+
+        What a VM has in common with others is only in the finding about all of them, which names it.
+        """
+        own = (f for vm in self.vms for f in vm.findings or (_passed(vm.node),))
+        return (*self.estate, *(f for f in own if not evidence_of(f, COMMON)))
 
     @property
     def exit_code(self) -> int:
