@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from vsphere_ai.health import certificate as cert
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement, changes_since, opened, renewed, saved, void
+from vsphere_ai.model.finding import VERDICTS, worst_verdict
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
-statuses = st.sampled_from(cert.RANK)
+RANK = tuple(verdict for verdict in VERDICTS if verdict != "info")
+statuses = st.sampled_from(RANK)
 names = st.text(min_size=1, max_size=12)
 facts = st.dictionaries(names, st.dictionaries(names, names, max_size=4), max_size=4)
 measurements = st.builds(
@@ -49,10 +51,10 @@ def test_a_measurement_that_is_missing_fails_its_gate():
     assert Certificate("vc01", "train", "t", NOW, ()).status == "fail"
 
 
-@pytest.mark.parametrize("order", list(permutations(cert.RANK)))
+@pytest.mark.parametrize("order", list(permutations(RANK)))
 def test_the_worst_counts_and_unknown_is_worse_than_warn(order):
     assert Gate("health", tuple(measured(str(n), s) for n, s in enumerate(order))).status == "fail"
-    assert cert.worst(s for s in order if s != "fail") == "unknown"
+    assert worst_verdict(s for s in order if s != "fail") == "unknown"
 
 
 @given(certificates)
@@ -123,4 +125,6 @@ def test_reasons_name_what_is_missing_and_the_worst_first():
     gate = Gate(
         "health", (measured("a", "warn", text="slow"), measured("b", "fail", text="gone"), measured("c")), ("d",)
     )
-    assert gate.reasons == ("no measurement of d", "b: gone", "a: slow")
+    assert [(f.verdict, f.message) for f in gate.findings] == [
+        ("fail", "no measurement of d"), ("fail", "b: gone"), ("warn", "a: slow"),
+    ]  # fmt: skip

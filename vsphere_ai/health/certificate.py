@@ -1,6 +1,6 @@
 """Certificate of a hand-over: gates with their measurements, the facts they rest on, and when it ceases to hold.
 
-Statuses rank ``pass < warn < unknown < fail``. A gate that lacks a measurement it needs has failed: a test that did
+Statuses are verdicts of findings. A gate that lacks a measurement it needs has failed: a test that did
 not run is no test that passed (the opposite was once shipped: NVIDIA cluster-readiness-engine, pull request 6). A
 failure ends only with a newer pass of the same test on the same physical part.
 """
@@ -14,13 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
-from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-Status = Literal["pass", "warn", "unknown", "fail"]
-RANK: tuple[Status, ...] = ("pass", "warn", "unknown", "fail")
-"""From the best to the worst."""
+from vsphere_ai.model.finding import VERDICTS, Finding, Subject, Verdict, worst_verdict
+
 SCHEMA = 1
 MOST_NAMES = 4
 INPUT, SET = "input", "set"
@@ -29,11 +27,6 @@ _PHYSICAL = ("host:", "gpu:")
 Facts = Mapping[str, Mapping[str, str]]
 """Part (``host:esx01``, ``vm:train-01``, ``gpu:esx01/0000:3b:00.0``, ``set:train``, ``input:profile``) -> name of a
 fact -> its value."""
-
-
-def worst(statuses: Iterable[Status]) -> Status:
-    """Return the worst of statuses; `pass` of none."""
-    return max(statuses, key=RANK.index, default="pass")
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,7 @@ class Measurement:
     """
 
     name: str
-    status: Status
+    status: Verdict
     text: str
     parts: tuple[str, ...] = ()
     value: float | None = None
@@ -87,41 +80,39 @@ class Gate:
         return tuple(n for n in self.needs if n not in found)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Verdict:
         """Its worst measurement; failed where one is missing, none was taken, or it was not carried out."""
         if self.error or self.missing or not self.measurements:
             return "fail"
-        return worst(m.status for m in self.measurements)
+        return worst_verdict(m.status for m in self.measurements)
 
     @property
     def passed(self) -> bool:
         """Whether it passed, or only warns."""
-        return self.status in ("pass", "warn")
+        return self.status not in ("unknown", "fail")
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why it did not pass, in sentences, each with its remedy."""
-        return tuple(f"{text}; {remedy}" if remedy else text for text, remedy in self.findings)
-
-    @property
-    def findings(self) -> tuple[tuple[str, str], ...]:
-        """Why it did not pass: sentences, each with its remedy, empty where there is none."""
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """Why it did not pass, the worst first, or that it passed; what several parts have in common once."""
         absent = [f"no measurement of {name}" for name in self.missing]
         if not self.measurements and not self.missing and not self.error:
             absent = ["nothing was measured"]
-        return (*((why, "") for why in (self.error, *absent) if why), *self._findings())
+        on, rule = Subject("gate", self.name), f"accept.{self.name}"
+        failed = (Finding(on, rule, "fail", why) for why in (self.error, *absent) if why)
+        return (*failed, *self._findings()) or (Finding(on, rule, "pass", "passed"),)
 
-    def _findings(self) -> Iterator[tuple[str, str]]:
-        """Yield failures and warnings, the worst first; what several parts have in common once, with their names."""
-        alike: dict[tuple[Status, str, str, str], list[str]] = {}
-        for each in sorted(self.measurements, key=lambda m: -RANK.index(m.status)):
+    def _findings(self) -> Iterator[Finding[Subject]]:
+        """Yield failures and warnings; what several parts have in common once, with their names."""
+        alike: dict[tuple[Verdict, str, str, str], list[str]] = {}
+        for each in sorted(self.measurements, key=lambda m: -VERDICTS.index(m.status)):
             if each.status != "pass":
                 names = alike.setdefault((each.status, each.name, each.text, each.remedy), [])
                 names += [part.partition(":")[2] for part in each.of[:1]]
-        for (_, name, text, remedy), names in alike.items():
-            said = [n for n in names if n not in text and n not in name]
-            more = f" and {len(said) - MOST_NAMES} more" if len(said) > MOST_NAMES else ""
-            yield f"{name}: {text}" + (f" ({', '.join(said[:MOST_NAMES])}{more})" if said else ""), remedy
+        for (verdict, name, text, remedy), names in alike.items():
+            others = [n for n in names if n not in text and n not in name]
+            more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
+            message = f"{name}: {text}" + (f" ({', '.join(others[:MOST_NAMES])}{more})" if others else "")
+            yield Finding(Subject("gate", self.name), f"accept.{self.name}", verdict, message, remedy)
 
 
 @dataclass(frozen=True)
@@ -132,6 +123,13 @@ class FactChange:
     name: str
     before: str | None
     after: str | None
+
+    @property
+    def finding(self) -> Finding[Subject]:
+        """That what was certified does not hold any more."""
+        before, after = (value if value is not None else "not there" for value in (self.before, self.after))
+        message = f"{self.name}: {before} → {after}"
+        return Finding(Subject("part", self.part), "accept.changed", "fail", message, "accept the set again")
 
 
 @dataclass(frozen=True)
@@ -148,9 +146,15 @@ class Certificate:
     schema_version: int = SCHEMA
 
     @property
-    def status(self) -> Status:
+    def status(self) -> Verdict:
         """The worst gate; failed without a gate."""
-        return worst(g.status for g in self.gates) if self.gates else "fail"
+        return worst_verdict(g.status for g in self.gates) if self.gates else "fail"
+
+    @property
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """The findings of all gates; a failure without a gate."""
+        none = (Finding(Subject("gate", "none"), "accept.gate", "fail", "no gate was carried out"),)
+        return tuple(finding for gate in self.gates for finding in gate.findings) or none
 
     @property
     def digest(self) -> str:

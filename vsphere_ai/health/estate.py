@@ -18,8 +18,8 @@ REMEDY = "look at the check, and at what the VMs have in common (image, driver, 
 def shared(vms: Sequence[VmHealth], share: float) -> tuple[tuple[VmHealth, ...], tuple[Finding, ...]]:
     """Return VMs, and one finding for each check that fails on more than a share of them, on two hosts or more.
 
-    It names the VMs as evidence. Such a finding of a VM becomes `unknown`: whether the VM itself is at fault cannot be said. Source of the share:
-    NVIDIA/NVSentinel, pull 1852 (half of the nodes).
+    It names the VMs as evidence. Such a finding of a VM becomes `unknown`: whether the VM itself is at fault cannot be
+    said. Source of the share: NVIDIA/NVSentinel, pull 1852 (half of the nodes).
     """
     by_check: dict[str, list[VmFinding]] = {}
     for vm in vms:

@@ -81,7 +81,12 @@ def seriousness(finding: Finding) -> int:
 
 def worst(findings: Iterable[Finding]) -> Verdict:
     """Return the worst verdict; a pass without any finding."""
-    return max((f.verdict for f in findings), key=VERDICTS.index, default="pass")
+    return worst_verdict(f.verdict for f in findings)
+
+
+def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the worst of verdicts; a pass without any."""
+    return max(verdicts, key=VERDICTS.index, default="pass")
 
 
 def exit_code(findings: Iterable[Finding], fail_on: FailOn = "unknown") -> int:
@@ -95,7 +100,7 @@ def exit_code_of(verdicts: Iterable[Verdict], fail_on: FailOn = "unknown") -> in
     0: nothing to report, or warnings only. 1: not known. 2: failed, or with `fail_on` ``warn`` a warning. Verdicts
     below `fail_on` do not count.
     """
-    reported = max(verdicts, key=VERDICTS.index, default="pass")
+    reported = worst_verdict(verdicts)
     if fail_on == "never" or VERDICTS.index(reported) < VERDICTS.index(fail_on):
         return 0
     return 1 if reported == "unknown" else 2

@@ -130,7 +130,7 @@ def test_after_a_change_of_one_host_few_runs_are_taken_again_and_no_fault_is_mis
     for at in cases(512 // count + 2, 200):
         here = site(count, at)
         first, runs = here.accept()
-        assert first.status == "pass", [g.reasons for g in first.gates]
+        assert first.status == "pass", [g.findings for g in first.gates]
         again, none = here.accept()
         assert (again.gates, none) == (first.gates, 0)
         vm, kind = rng.choice(list(here.nodes)), rng.choice(["build", "GPU", "uplink"])
@@ -139,7 +139,7 @@ def test_after_a_change_of_one_host_few_runs_are_taken_again_and_no_fault_is_mis
         here.planted = planted if is_worse else here.planted
         made, taken = here.accept()
         assert 0 < taken <= 0.1 * runs, (kind, taken, runs)
-        assert (made.status == "fail") is is_worse, (kind, [g.reasons for g in made.gates])
+        assert (made.status == "fail") is is_worse, (kind, [g.findings for g in made.gates])
         assert (f"vm:{vm}" in failed(made)) is is_worse
         if not is_worse:
             continue
@@ -147,7 +147,7 @@ def test_after_a_change_of_one_host_few_runs_are_taken_again_and_no_fault_is_mis
         assert here.accept()[0].status == "fail"
         here.planted = Planted()
         made, taken = here.accept()
-        assert made.status == "pass", [g.reasons for g in made.gates]
+        assert made.status == "pass", [g.findings for g in made.gates]
         assert taken <= 0.1 * runs
 
 
@@ -193,7 +193,7 @@ def test_a_vm_that_is_new_is_measured_and_one_that_is_gone_is_not_missed(site):
     assert taken < 16
     del here.nodes["vm-new"], here.nodes["vm-003"]
     made, taken = here.accept()
-    assert made.status == "pass", [g.reasons for g in made.gates]
+    assert made.status == "pass", [g.findings for g in made.gates]
     assert taken < 16
     assert not any({"vm:vm-new", "vm:vm-003"} & set(m.parts) for g in made.gates for m in g.measurements)
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, gathering, variable_run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Train", 40, "Carry out the gates of a hand-over, and write its certificate."
 _GATES = ("assess", "health", "rdma", "nccl")
@@ -56,13 +58,16 @@ _options = gathering(
 @variable_run_options
 @_options
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the environment.")
+@fail_on_option
 @output_option("text", "json", "html", "markdown", "ctrf", "junit")
-def command(request: AcceptRequest, verify: bool, form: str) -> int:
+def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
-    Exits 0 when every gate passed or only warns, 1 when one did not; with --verify 2 when facts have changed.
+    Exits 0 when every gate passed or only warns, 1 when something is not known, 2 when a gate failed; with --verify 2
+    also when facts have changed.
     """
     from vsphere_ai import app
+    from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.report_in import report_in
     from vsphere_ai.report.training.certificate_text import certificate_json, certificate_text, changes_text
@@ -76,7 +81,7 @@ def command(request: AcceptRequest, verify: bool, form: str) -> int:
             else changes_text(state.certificate, state.changes, state.tests, width())
         )
         click.echo(shown)
-        return state.exit_code
+        return exit_code(state.findings, fail_on)
     result = app.accept(request, show_event)
     if form == "text":
         click.echo(certificate_text(result.certificate, width(), result.kept))
@@ -84,4 +89,4 @@ def command(request: AcceptRequest, verify: bool, form: str) -> int:
         click.echo(certificate_json(result.certificate))
     else:
         click.echo(report_in(result.certificate, form))
-    return result.exit_code
+    return exit_code(result.findings, fail_on)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.pages.pictures.matrix import STATUS
 from vsphere_ai.report.pages.tables import kept
 from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult
 
@@ -17,7 +19,7 @@ def certificate_report(certificate: Certificate) -> Report:
     """Return the report of a certificate."""
     gates = certificate.gates
     rows = tuple((g.name, g.status, str(len(g.measurements)), duration(g.seconds), ", ".join(g.needs)) for g in gates)
-    reasons = tuple((g.name, reason) for g in gates for reason in g.reasons)
+    reasons = tuple((g.name, _reason(f)) for g in gates for f in g.findings if f.verdict != "pass")
     heads = ("gate", "status", "measurements", "took", "needs")
     same = grouped(((name, value), part) for part, own in certificate.facts.items() for name, value in own.items())
     sections = kept(
@@ -39,11 +41,12 @@ def certificate_report(certificate: Certificate) -> Report:
         ("by", certificate.tool),
         ("SHA-256", certificate.digest),
     )
+    status = STATUS[certificate.status]
     passed = sum(g.passed for g in gates)
     verdict = f"{certificate.status}: {passed} of {len(gates)} gates passed or only warn"
     cases = tuple(case for gate in gates for case in _cases(gate))
     results = tuple(
-        SarifResult(f"{g.name}.{m.name}", m.status, m.text, m.parts)
+        SarifResult(f"{g.name}.{m.name}", STATUS[m.status], m.text, m.parts)
         for g in gates
         for m in g.measurements
         if m.status != "pass"
@@ -53,9 +56,13 @@ def certificate_report(certificate: Certificate) -> Report:
         for reason in ((g.error,) if g.error else ()) + tuple(f"no measurement of {n}" for n in g.missing)
     )
     title = f"Acceptance of {certificate.set}"
-    numbers = (ReportFigure(f"{passed} of {len(gates)}", "gates passed", certificate.status),)
-    made = Report(title, verdict, certificate.status, facts, sections, cases, results, numbers)
+    numbers = (ReportFigure(f"{passed} of {len(gates)}", "gates passed", status),)
+    made = Report(title, verdict, status, facts, sections, cases, results, numbers)
     return replace(made, suites=tuple((g.name, g.seconds) for g in gates), ended=certificate.issued.timestamp())
+
+
+def _reason(finding: Finding) -> str:
+    return f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message
 
 
 def _row(found: Measurement) -> Row:
@@ -67,7 +74,7 @@ def _row(found: Measurement) -> Row:
 
 def _cases(gate: Gate) -> list[JunitCase]:
     found = [
-        JunitCase(gate.name, f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, m.status, m.text)
+        JunitCase(gate.name, f"{m.name} [{', '.join(m.parts)}]" if m.parts else m.name, STATUS[m.status], m.text)
         for m in gate.measurements
     ]
     absent = gate.missing or (() if gate.measurements and not gate.error else (gate.name,))

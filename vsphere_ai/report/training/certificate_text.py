@@ -30,9 +30,11 @@ def certificate_text(certificate: Certificate, width: int, kept: Collection[str]
     ]
     for gate in certificate.gates:
         lines.append(f"  {gate.status:<8}{safe(gate.name):<8}  {_taken(gate, is_kept=gate.name in kept)}")
-        for text, remedy in gate.findings[:MOST_REASONS]:
-            lines += [f"          {safe(text)}", *([f"          -> {safe(remedy)}"] if remedy else [])]
-        more = len(gate.findings) - MOST_REASONS
+        reasons = [finding for finding in gate.findings if finding.verdict != "pass"]
+        for finding in reasons[:MOST_REASONS]:
+            remedy = [f"          -> {safe(finding.remedy)}"] if finding.remedy else []
+            lines += [f"          {safe(finding.message)}", *remedy]
+        more = len(reasons) - MOST_REASONS
         lines += [f"          and {more} more; -o json has all of them"] if more > 0 else []
     return fitted("\n".join(lines), width)
 

@@ -11,7 +11,8 @@ from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, Nc
 from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
 from vsphere_ai.benchmarks.slow_part.pairs import EVERY, Pair, chosen_pairs
 from vsphere_ai.benchmarks.slow_part.partitions import places
-from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.health.certificate import Gate, Measurement
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 ALL_REDUCE, A_PAIR, A_RAIL = "all_reduce of all VMs", "all_reduce of a pair", "ib_write_bw"
@@ -49,7 +50,7 @@ def rdma(found: Acceptance, emit: Emit) -> Gate:
             continue
         text = check.message if check else f"{name} reaches {rate.measured:.1f} Gb/s"
         said = "; ".join([text, *((accused.message, accused.remedy) if accused else ())])
-        status = WORSE.get(check.verdict, "pass") if check else "pass"
+        status = (check.verdict if check.verdict in WORSE else "pass") if check else "pass"
         about = found.parts(rate.vm), rate.measured, None, "Gb/s", None, f"{A_RAIL} {rate.rail}"
         measured.append(Measurement(name, status, said, *about))
     return Gate("rdma", tuple(measured), tuple(f"{rate.rail} of {rate.vm}" for rate in result.rates))
@@ -90,7 +91,7 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     checks = [*(c for run in result.parsed.runs for c in run.checks), *result.parsed.missing]
     parts = ("input:baseline",)
     yield from (
-        Measurement(c.rule, WORSE[c.verdict], c.message, parts, test=ALL_REDUCE, remedy=c.remedy)
+        Measurement(c.rule, c.verdict, c.message, parts, test=ALL_REDUCE, remedy=c.remedy)
         for c in checks
         if c.verdict in WORSE
     )
@@ -98,7 +99,7 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"
         line = line_rate(result.nodes)
         slower = slower_text(result.trend) if result.trend else ""
-        status: Status = "fail" if line and result.reference < LEAST_OF_LINE * line else "warn" if slower else "pass"
+        status: Verdict = "fail" if line and result.reference < LEAST_OF_LINE * line else "warn" if slower else "pass"
         text += f", {result.reference / line:.0%} of the line rate of its rails, {line:g} GB/s" if line else ""
         text += f"; {slower}" if slower else ""
         limit = LEAST_OF_LINE * line if line else None
@@ -124,5 +125,5 @@ def _pairs(
         parts = tuple(dict.fromkeys((*found.parts(pair[0]), *found.parts(pair[1]))))
         accused = [a for ends, a in slow.items() if ends <= set(pair)]
         said = "; ".join([f"{value:.1f} GB/s", *(f"{a.message}; {a.remedy}" for a in accused)])
-        status: Status = "fail" if accused else "pass"
+        status: Verdict = "fail" if accused else "pass"
         yield Measurement(_pair_name(pair), status, said, parts, value, unit="GB/s", test=A_PAIR)

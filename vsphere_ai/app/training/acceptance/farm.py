@@ -44,6 +44,7 @@ from vsphere_ai.health.guest_probes import CERTIFIED
 from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.records.assessment import Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
@@ -61,9 +62,9 @@ class AcceptResult:
     kept: tuple[str, ...] = ()
 
     @property
-    def exit_code(self) -> int:
-        """0 when every gate passed or only warns, else 1."""
-        return int(self.certificate.status not in ("pass", "warn"))
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """What did not pass, by gate; that a gate passed."""
+        return self.certificate.findings
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,9 @@ class CertificateState:
     tests: tuple[tuple[str, Measurement], ...]
 
     @property
-    def exit_code(self) -> int:
-        """0 while it holds and passed, 2 when facts changed, 1 when it never passed."""
-        if self.changes:
-            return 2
-        return int(self.certificate.status not in ("pass", "warn"))
+    def findings(self) -> tuple[Finding[Subject], ...]:
+        """A failure for each fact that changed, and the findings of the certificate."""
+        return (*(change.finding for change in self.changes), *self.certificate.findings)
 
 
 def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:

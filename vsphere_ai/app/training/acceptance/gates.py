@@ -11,14 +11,13 @@ from vsphere_ai.app.training.acceptance.assess_farm import AssessRequest, assess
 from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance, GateName
 from vsphere_ai.app.training.health.checked import HealthRequest, check_health
 from vsphere_ai.compat import assessment
-from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.health.certificate import Gate, Measurement
 from vsphere_ai.health.finding import sentence
-from vsphere_ai.model.finding import Finding, Verdict
+from vsphere_ai.model.finding import Finding
 
 HEALTHY = "every check"
 BY_NCCL = ("operations.benchmark-recent", "performance.bus-bandwidth")
 """Rules of the assessment that are about benchmarks."""
-_STATUS: Mapping[Verdict, Status] = {"pass": "pass", "warn": "warn", "unknown": "unknown", "fail": "fail"}
 
 
 def _assess(found: Acceptance, emit: Emit) -> Gate:
@@ -38,7 +37,7 @@ def _assess(found: Acceptance, emit: Emit) -> Gate:
 def _measured(finding: Finding, about: str) -> Measurement:
     own = (f"{about}:{finding.target.name}",) if finding.target else ()
     parts = (*own, "input:playbook", "input:attestations")
-    return Measurement(finding.rule, _STATUS[finding.verdict], finding.message, parts, remedy=finding.remedy)
+    return Measurement(finding.rule, finding.verdict, finding.message, parts, remedy=finding.remedy)
 
 
 def _health(found: Acceptance, emit: Emit) -> Gate:
@@ -48,7 +47,7 @@ def _health(found: Acceptance, emit: Emit) -> Gate:
     for vm in result.vms:
         parts = (*found.parts(vm.node.vm), "input:profile")
         bad = [f for f in vm.findings if f.verdict in WORSE]
-        measured += [Measurement(f.rule, WORSE[f.verdict], sentence(f), parts, test=HEALTHY) for f in bad]
+        measured += [Measurement(f.rule, f.verdict, sentence(f), parts, test=HEALTHY) for f in bad]
         if all(f.verdict == "warn" for f in bad):
             text = f"{vm.node.vm}: no check failed" if bad else f"{vm.node.vm}: every check passed"
             measured.append(Measurement(HEALTHY, "pass", text, parts))

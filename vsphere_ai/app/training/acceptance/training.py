@@ -5,7 +5,8 @@ from __future__ import annotations
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance
 from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronRequest, MegatronTest, bench_megatron
-from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.health.certificate import Gate, Measurement
+from vsphere_ai.model.finding import Verdict
 
 TRAINING = "training of all VMs"
 
@@ -23,11 +24,11 @@ def megatron(found: Acceptance, emit: Emit) -> Gate:
     result = bench_megatron(MegatronRequest(found.asked, test, options), emit)
     parts = ("input:baseline",)
     bad = [c for c in result.checks if c.verdict in WORSE]
-    measured = [Measurement(c.rule, WORSE[c.verdict], c.message, parts, test=TRAINING) for c in bad]
+    measured = [Measurement(c.rule, c.verdict, c.message, parts, test=TRAINING) for c in bad]
     tflops = result.reached.tflops if result.reached is not None else None
     if tflops is not None and not result.exit_code:
         limit = result.expected.tflops if result.expected is not None else None
-        status: Status = "pass" if limit is not None else "warn"
+        status: Verdict = "pass" if limit is not None else "warn"
         more = "" if limit is not None else "; no baseline says what it has to reach"
         text = f"{test.name}: {tflops:.1f} TFLOP/s per GPU on {result.gpus} GPUs{more}"
         measured.append(Measurement(TRAINING, status, text, parts, tflops, limit, "TFLOP/s"))

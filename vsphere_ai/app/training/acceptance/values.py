@@ -10,13 +10,14 @@ from typing import Literal
 from vsphere_ai.app.estate.session import EstateRequest
 from vsphere_ai.app.training.nodes.listed import NodesRequest
 from vsphere_ai.compat.certified_facts import parts_of
-from vsphere_ai.health.certificate import Gate, Measurement, Status
+from vsphere_ai.health.certificate import Gate, Measurement
+from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 GateName = Literal["assess", "health", "rdma", "nccl", "megatron"]
 ORDER: tuple[GateName, ...] = ("assess", "health", "rdma", "nccl")
 """Gates that are carried out unless others are named, the cheapest first; `megatron` only where it is named."""
-WORSE: Mapping[str, Status] = {"warn": "warn", "unknown": "unknown", "fail": "fail"}
+WORSE: frozenset[Verdict] = frozenset(("warn", "unknown", "fail"))
 
 
 @dataclass(frozen=True)
