@@ -63,7 +63,7 @@ class AcceptResult:
 
     @property
     def findings(self) -> tuple[Finding[Subject], ...]:
-        """What did not pass, by gate; that a gate passed."""
+        """The failures and warnings of each gate, or that it passed."""
         return self.certificate.findings
 
 
