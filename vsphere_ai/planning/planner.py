@@ -20,8 +20,8 @@ from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.moves.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.moves.managed_vms import with_matched
 from vsphere_ai.planning.moves.moved_view import view_after
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.power_on_order import order_notes, power_ons
-from vsphere_ai.planning.moves.vgpu_moves import Outlook
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
 from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt, asked_of, placed_on

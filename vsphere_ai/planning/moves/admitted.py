@@ -44,7 +44,7 @@ def final_situation(view: View, steps: Sequence[Step], running: Collection[str] 
     """
     machines = Machines(view, planned_steps(steps))
     situation = Situation.as_read(view, machines).copy()
-    situation.added_rules = _rules(steps)
+    situation.added_rules = rules_made(steps)
     gone = {s.target.ref for s in steps if isinstance(s, Destroy)}
     for ref in machines.on:
         if ref in gone:
@@ -60,7 +60,7 @@ def final_situation(view: View, steps: Sequence[Step], running: Collection[str] 
     return situation
 
 
-def _rules(steps: Iterable[Step]) -> Mapping[str, tuple[ClusterRules, ...]]:
+def rules_made(steps: Iterable[Step]) -> Mapping[str, tuple[ClusterRules, ...]]:
     """Return the steps that make rules, by cluster, as they are when VMs power on: later ones free VMs for DRS."""
     every = [s for s in steps if isinstance(s, ClusterRules)]
     early = {(s.cluster, s.wanted.set) for s in every if not s.ready}

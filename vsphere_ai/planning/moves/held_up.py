@@ -11,8 +11,8 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.admitted import Concerned, concerned, final_situation
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.vgpu_moves import Outlook
 
 
 def held_up(

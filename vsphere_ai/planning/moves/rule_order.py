@@ -21,8 +21,8 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.vm_sets import real_ref
 from vsphere_ai.planning.moves.admitted import Concerned, concerned, final_situation
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.vgpu_moves import Outlook
 
 UNKNOWN_HOST = ""
 """In place of a reference: that of the host to which DRS moves a VM, whichever it is."""

@@ -21,8 +21,9 @@ from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, GuestReady, Step
 from vsphere_ai.model.vm_sets import replaced_by
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, Outlook
+from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS
 
 STARTS = "rolling.starts"
 PLACE = "let the set use hosts to which DRS moves no VM (placement: {hosts}), or take fewer hosts in one run"

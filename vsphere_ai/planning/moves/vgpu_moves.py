@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from vsphere_ai.admission.admit import admit, requirements
 from vsphere_ai.admission.gpus import observed_profiles, question_of
@@ -29,9 +28,8 @@ from vsphere_ai.language.playbooks.play import TargetPlans
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
-from vsphere_ai.planning.moves.power_on_order import ANY_ORDER, PowerOns
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll, is_down, rolling_of
 from vsphere_ai.resources.mixins import vgpus_of
 
@@ -61,17 +59,6 @@ class Migration:
     stun: tuple[Stun, ...] = ()
     gpus: tuple[str, ...] = ()
     """PCI addresses of the GPUs it is expected on."""
-
-
-class Outlook(NamedTuple):
-    """What the order of everything is judged by: the estate as it was read, and as the plan leaves it."""
-
-    before: View
-    after: View
-    will_run: frozenset[str] = frozenset()
-    """References of all VMs that are to be on once the plan is carried out."""
-    power_on: PowerOns = ANY_ORDER
-    """What VMs that are power-cycled keep to."""
 
 
 @dataclass
@@ -110,6 +97,7 @@ class MovePlanner:
         if self._away[0]:
             self._times = stun_times(estate)
             self._running = Situation.as_read(outlook.before, Machines(outlook.before))
+            self._running.added_rules = outlook.rules
 
     def of(self, roll: Roll) -> Moves:
         """Return the moves of the roll-out over one cluster, in the order of its windows."""

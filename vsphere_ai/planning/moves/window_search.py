@@ -24,9 +24,10 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import counted
 from vsphere_ai.planning.moves.departures import Departures
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.starts import Starts
-from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves, Outlook
+from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves
 
 ORDERS, FEW_ORDERS, TRIES = 120, 4, 600
 """Orders of a roll-out that are tried before the first is refused (all of five hosts; fewer in large clusters), and the

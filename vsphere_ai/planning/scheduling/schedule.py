@@ -29,14 +29,16 @@ from vsphere_ai.model.steps import (
     Step,
 )
 from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
+from vsphere_ai.planning.moves.admitted import rules_made
 from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, why_not_moved, why_pinned
 from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
+from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, powered_on_between, rolling_of
 from vsphere_ai.planning.moves.rule_order import Moments, RuleMoment, rule_moments
 from vsphere_ai.planning.moves.starts import STARTS
-from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves, Outlook
+from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import HostBefore, found
 from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
@@ -306,7 +308,8 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
 
 
 def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves]:
-    mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook)
+    made = rules_made(step for own in work.steps.values() for step in own)
+    mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook._replace(rules=made))
     windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps)
     rolls, moves, problems = roll_outs(_rolls(work), windows, work.gated)
     work.problems += problems

@@ -15,6 +15,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
     VM_PROPERTIES,
@@ -83,9 +84,10 @@ class PciDevices(GpuDevices):
 
     @classmethod
     def found(cls, facts: Facts, estate: Estate) -> Mapping[str, object]:
-        """Read the passthrough devices, and the host that fixed ones tie the VM to."""
+        """Read the passthrough devices, and the host that fixed ones tie the VM to: of a clone, that of its source."""
         found = tuple(d for p in passed_devices(facts) if (d := stated_device(p)) is not None)
-        on = estate.host_of(facts.ref)
+        member = member_of(estate, facts.ref)
+        on = estate.host_of(facts.ref if member is None or member.exists else member.place.source)
         return {"devices": found, "host": on.name if on and any(d.host_device for d in found) else None}
 
     def settle(self, target: Target, view: View) -> Self:

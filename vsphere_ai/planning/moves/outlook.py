@@ -1,0 +1,24 @@
+"""What the order of everything in a plan is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
+from vsphere_ai.planning.moves.power_on_order import ANY_ORDER, PowerOns
+
+
+class Outlook(NamedTuple):
+    """What the order of everything is judged by: the estate as it was read, and as the plan leaves it."""
+
+    before: View
+    after: View
+    will_run: frozenset[str] = frozenset()
+    """References of all VMs that are to be on once the plan is carried out."""
+    power_on: PowerOns = ANY_ORDER
+    """What VMs that are power-cycled keep to."""
+    rules: Mapping[str, tuple[Step, ...]] = MappingProxyType({})
+    """Steps that make DRS rules, by cluster: moves keep to what they make, as the steps come before them."""
