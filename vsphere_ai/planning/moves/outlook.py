@@ -1,4 +1,4 @@
-"""What the order of everything in a plan is judged by."""
+"""Outlook: the estate before and after a plan, by which the order of everything in it is judged."""
 
 from __future__ import annotations
 
