@@ -27,7 +27,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import estate_options
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import EstateRequest
+    from vsphere_ai.app.estate.scope import EstateRequest
 
 HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< section, place, one line of text
 
@@ -61,7 +61,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.estate.read_estate import read_hosts
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.state import Target
@@ -93,7 +94,7 @@ def list_$name(request: ${Class}Request, emit: Emit = ignore) -> ${Class}Result:
     """List hosts with their connection. Changes nothing."""  <<< what it does
     with open_session(request.estate, None, emit) as session:
         estate, hosts = read_hosts(session, ())
-        return ${Class}Result(session.vcenter.about, rows_of(estate, hosts))
+        return ${Class}Result(session.connection.vcenter.about, rows_of(estate, hosts))
 
 
 def rows_of(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from vsphere_ai.app.estate.read_estate import read_everything
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.cli.main import main
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.inventories.inventory import CONNECTION, load_inventory
@@ -59,7 +60,7 @@ class Asked(dict):
 
 @pytest.fixture
 def estate(lab):
-    with Session(load_inventory(lab.directory / CONNECTION), None, EstateRequest()) as session:
+    with session_of(load_inventory(lab.directory / CONNECTION), None, EstateRequest()) as session:
         yield read_everything(session)
 
 

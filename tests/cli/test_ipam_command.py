@@ -13,7 +13,8 @@ from support.farm import option, reconfigure
 from vsphere_ai.addresses.leasing import lease
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
 from vsphere_ai.addresses.request import NicRequest, PoolSettings, SetRequest
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.cli.look.ipam import command
 from vsphere_ai.connect.address_ledger import read_text, write_text
 from vsphere_ai.language.inventories.inventory import load_inventory
@@ -57,15 +58,15 @@ def document(ipam):
 
 @pytest.fixture
 def session(inventory):
-    with Session(load_inventory(inventory), None, EstateRequest()) as opened:
+    with session_of(load_inventory(inventory), None, EstateRequest()) as opened:
         yield opened
 
 
 def give(session, count, *nics, name="trn"):
     """Let a set hold addresses, as a run does."""
-    terms = PoolSettings(session.inventory.pools, 0, session.inventory.reserved)
-    with locks.hold(session.vcenter, "a run", mode="vcenter", lost=lambda why: None) as hold:
-        stored = read_text(session.vcenter)
+    terms = PoolSettings(session.scope.inventory.pools, 0, session.scope.inventory.reserved)
+    with locks.hold(session.connection.vcenter, "a run", mode="vcenter", lost=lambda why: None) as hold:
+        stored = read_text(session.connection.vcenter)
         request = SetRequest(name, count, nics or (NicRequest("mgmt"),))
         found = lease(read_ledger(stored.text), terms, [request])
         assert not found.problems
@@ -125,7 +126,7 @@ def test_a_vmkernel_adapter_with_a_leased_address_is_a_conflict_that_names_it(in
     taken = soap.host("esx01").config.network.vnic[0].spec.ip.ipAddress
     subnet = ip_network(f"{taken}/24", strict=False)
     inventory.write_text(f"lab: true\npools:\n  a: {{subnet: {subnet}, ranges: ['{taken}'], default: true}}\n", "utf-8")
-    with Session(load_inventory(inventory), None, EstateRequest()) as session:
+    with session_of(load_inventory(inventory), None, EstateRequest()) as session:
         give(session, 1)
     (each,) = document("verify", code=2)["leases"]
     assert (each["address"], each["state"]) == (taken, "conflict")
@@ -261,7 +262,7 @@ def test_a_vm_that_goes_out_of_sight_between_the_reads_stops_it(session, ipam, d
 
 
 def test_a_run_that_works_on_the_vcenter_keeps_others_from_the_leases(session, ipam):
-    with locks.hold(session.vcenter, "a run", mode="vcenter", lost=lambda why: None):
+    with locks.hold(session.connection.vcenter, "a run", mode="vcenter", lost=lambda why: None):
         ipam("reserve", "10.0.0.20", "--for", "a", "--yes", code=7)
 
 

@@ -20,7 +20,8 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
 
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventories.inventory import load_inventory
@@ -103,8 +104,8 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def vcenter(lab, here):
-    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
-        yield session.vcenter
+    with session_of(load_inventory(INVENTORY), None, EstateRequest()) as session:
+        yield session.connection.vcenter
 
 
 def tell(why):
@@ -480,8 +481,8 @@ def test_a_run_that_has_lost_its_lock_says_so_and_not_that_it_was_stopped_by_som
         end = time.monotonic() + LONG
         while not lab.get("/lab/faults")["fired"] and time.monotonic() < end:
             time.sleep(0.05)
-        with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
-            vcenter_lock.remove(session.vcenter, vcenter_lock.find(session.vcenter).ref)
+        with session_of(load_inventory(INVENTORY), None, EstateRequest()) as session:
+            vcenter_lock.remove(session.connection.vcenter, vcenter_lock.find(session.connection.vcenter).ref)
         time.sleep(LAPSED)
         lab.clear_faults()
 

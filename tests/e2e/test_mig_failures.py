@@ -95,7 +95,8 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
-    from vsphere_ai.app.estate.session import EstateRequest, Session
+    from vsphere_ai.app.estate.scope import EstateRequest
+    from vsphere_ai.app.estate.session import session_of
     from vsphere_ai.app.runs.plan_playbook import make_plan
     from vsphere_ai.app.runs.read_back import ReadBack
     from vsphere_ai.language.inventories.inventory import find_inventory
@@ -106,12 +107,16 @@ def workshop(lab, cli):
 
     def make(text):
         loaded = load_playbook(cli.file(text, "direct.yml"), kinds())
-        session = Session(find_inventory(INVENTORY), loaded, EstateRequest())
+        session = session_of(find_inventory(INVENTORY), loaded, EstateRequest())
         benches.append(session)
         plan, estate = make_plan(session, loaded)
         assert plan.problems == ()
         means = executor.Context(
-            session.vcenter, session.shell, ReadBack(session, loaded, estate).left, gpus={}, hosts={}
+            session.connection.vcenter,
+            session.connection.shell,
+            ReadBack(session, loaded, estate).left,
+            gpus={},
+            hosts={},
         )
         return [p.step for p in plan.steps], executor.StepExecutor(means)
 

@@ -11,7 +11,8 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
 
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.connect import out_records
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.runs import journal
@@ -39,8 +40,8 @@ def killed(lab, monkeypatch):
 
 @pytest.fixture
 def vcenter(lab):
-    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
-        yield session.vcenter
+    with session_of(load_inventory(INVENTORY), None, EstateRequest()) as session:
+        yield session.connection.vcenter
 
 
 def left(lab):

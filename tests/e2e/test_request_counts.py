@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.language.inventories.inventory import load_inventory
 
@@ -150,9 +151,9 @@ def test_the_lock_of_another_run_is_seen_in_what_is_read(cli, farm):
     counted, keys = farm(cli, 2), cli.file(KEY.format(vms=2))
     counted("apply", keys, "--yes", "--lock", "vcenter")
     assert counted("apply", keys, "--yes")["FindChild"] == 0
-    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
+    with session_of(load_inventory(INVENTORY), None, EstateRequest()) as session:
         vcenter_lock.acquire(
-            session.vcenter, vcenter_lock.LockHolder("ann", "build7", 1, "a"), announce=lambda _ref: None
+            session.connection.vcenter, vcenter_lock.LockHolder("ann", "build7", 1, "a"), announce=lambda _ref: None
         )
         calls = counted("apply", keys, "--yes", codes=(7,))
     assert "another run works on this vCenter: ann on build7" in cli.err

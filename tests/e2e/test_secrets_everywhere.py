@@ -203,7 +203,7 @@ def test_the_password_of_a_vcenter_that_quotes_the_login(sets, cli, farm_of, sch
             app.read(app.ReadRequest(app.EstateRequest(path)))
         with app.open(app.EstateRequest(path)) as session:
             try:
-                _ = session.vcenter
+                _ = session.connection.vcenter
             except Exception as error:
                 texts["caught within the session"] = "\n".join(map(repr, (error, error.__cause__, error.__context__)))
         assert "refuses the login" in texts["caught within the session"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.vm_sets import FARM, play
 
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 
 pytestmark = pytest.mark.lab
 RECONFIGURE = "ReconfigureComputeResource_Task"
@@ -102,11 +103,11 @@ def test_rules_of_others_are_not_changed(farm):
 def reconfigured(sets, **spec):
     """Another user changes the cluster; `spec` is made of the references by name."""
     with open_session(EstateRequest(inventory=sets.inventory)) as session:
-        found = session.vcenter.read({"ClusterComputeResource": ("name",), "VirtualMachine": ("name",)})
+        found = session.connection.vcenter.read({"ClusterComputeResource": ("name",), "VirtualMachine": ("name",)})
         refs = {facts.name: ref for ref, facts in found.items()}
         made = {name: make(refs) for name, make in spec.items()}
         args = {"spec": {"_typeName": "ClusterConfigSpecEx", **made}, "modify": True}
-        session.vcenter.run_task(refs["gpu-a"], RECONFIGURE, args, timeout=30)
+        session.connection.vcenter.run_task(refs["gpu-a"], RECONFIGURE, args, timeout=30)
 
 
 def together(refs):

@@ -15,7 +15,8 @@ from support.places import INVENTORY
 from support.seeds import by_level
 
 from vsphere_ai.app.estate.read_estate import read_for
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.language.inventories.inventory import load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
@@ -42,7 +43,7 @@ def whole(session_lab, tmp_path_factory):
         patch.setenv("VSPHERE_AI_LAB_DIR", str(session_lab.directory))
         patch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         playbook = load_playbook(path, kinds())
-        with Session(load_inventory(INVENTORY), playbook, EstateRequest()) as session:
+        with session_of(load_inventory(INVENTORY), playbook, EstateRequest()) as session:
             estate = read_for(session, playbook)
             wanted = partial(session.desired, playbook)
             return SimpleNamespace(estate=estate, wanted=wanted, plan=planned(wanted(estate), estate, kinds())[0])

@@ -25,9 +25,8 @@ HOT = f"query:{SWITCH.name}"
 
 def read(lab):
     with open_session(EstateRequest(inventory=lab.directory / "connection.yml")) as session:
-        session.more_paths = PATHS
         every = lambda e: Depth(frozenset(h.ref for h in e.hosts), frozenset(v.ref for v in e.vms))  # noqa: E731
-        return read_with(session, every, lambda _: (SWITCH,))
+        return read_with(session.reading_also(PATHS), every, lambda _: (SWITCH,))
 
 
 @pytest.fixture(scope="module")

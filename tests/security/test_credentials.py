@@ -209,7 +209,8 @@ def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
 
 def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
     """What the inventory says reaches the connection: nobody logs in here."""
-    from vsphere_ai.app.estate.session import EstateRequest, Session
+    from vsphere_ai.app.estate.scope import EstateRequest
+    from vsphere_ai.app.estate.session import session_of
     from vsphere_ai.language.inventories.inventory import load_inventory
     from vsphere_ai.model.state import Target
 
@@ -219,6 +220,8 @@ def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
         'vcenters: {p: {address: vc.example.com, username: u, password: "env:NOT_NEEDED"}}\n'
         'ssh: {known_hosts: k, key_file: id, key_passphrase: "env:PHRASE"}\n'
     )
-    shell = Session(load_inventory(path), None, EstateRequest()).shell(Target("host", "esx01", "HostSystem:h1"))
+    shell = session_of(load_inventory(path), None, EstateRequest()).connection.shell(
+        Target("host", "esx01", "HostSystem:h1")
+    )
     assert shell.endpoint.passphrase == "öffne dich"
     assert "öffne" not in repr(shell.endpoint)

@@ -14,7 +14,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
 from vsphere_ai.language.inventories.inventory import load_inventory
@@ -45,8 +46,8 @@ def main(mode, every):
     if machine:
         socket.gethostname = lambda: machine
     die_at(int(os.environ.get("CONTENDER_DIES_AT", "0")))
-    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session, ExitStack() as stack:
-        vcenter = session.vcenter
+    with session_of(load_inventory(INVENTORY), None, EstateRequest()) as session, ExitStack() as stack:
+        vcenter = session.connection.vcenter
         say(ready=os.getpid())
         for line in sys.stdin:
             word, _, name = line.strip().partition(" ")

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import ignore
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.plan_playbook import make_plan

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.estate.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.estate.outputs import OutputRequest, OutputResult, output
     from vsphere_ai.app.estate.read_estate import ReadRequest, read
-    from vsphere_ai.app.estate.session import EstateRequest, Session
+    from vsphere_ai.app.estate.scope import EstateRequest
+    from vsphere_ai.app.estate.session import Session
     from vsphere_ai.app.estate.session import open_session as open
     from vsphere_ai.app.estate.show_estate import ShowRequest, ShowResult, show
     from vsphere_ai.app.estate.trace_rdma import (
@@ -199,7 +200,8 @@ _NAMES = {
     "app.runs.rollback_run": "RollbackRequest rollback",
     "app.runs.run_follow": "RunFollower RunProgress",
     "app.runs.run_list": "RunList close_run is_alive is_recorded list_runs open_record prune_runs run_stamps",
-    "app.estate.session": "EstateRequest Session open",
+    "app.estate.scope": "EstateRequest",
+    "app.estate.session": "Session open",
     "app.estate.show_estate": "ShowRequest ShowResult show",
     "app.estate.trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
     "app.project.trust": "TrustHostsRequest TrustVCenterRequest trust_hosts trust_vcenter",

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, VimFault
@@ -23,23 +24,25 @@ def fence(shard: Shard, sessions: Sequence[str]) -> None:
     estate = EstateRequest(Path(shard.inventory) if shard.inventory else None, shard.vcenter)
     with open_session(estate) as session:
         for key in sessions:
-            _end(session.vcenter, key)
-        found = vcenter_lock.find(session.vcenter)
+            _end(session.connection.vcenter, key)
+        found = vcenter_lock.find(session.connection.vcenter)
         if found is not None and found.holder.run in (shard.run, title_of(shard)):
-            vcenter_lock.remove(session.vcenter, found.ref)
+            vcenter_lock.remove(session.connection.vcenter, found.ref)
 
 
 def require_privilege(estate: EstateRequest) -> None:
     """`Denied` where the account may not end sessions: a worker that is lost could not be followed by another."""
     bare = replace(estate, limit="", variables=(), vars_files=())
     with open_session(bare) as session:
-        root = str(session.vcenter.service("rootFolder"))
+        root = str(session.connection.vcenter.service("rootFolder"))
         try:
-            missing = session.vcenter.missing_privileges([root], [PRIVILEGE])
+            missing = session.connection.vcenter.missing_privileges([root], [PRIVILEGE])
         except StepFailed:  # a server that does not answer this says so later
             return
         if missing:
-            text = f"{session.settings.username} lacks {PRIVILEGE}, which ends the sessions of a worker that is lost"
+            text = (
+                f"{session.scope.settings.username} lacks {PRIVILEGE}, which ends the sessions of a worker that is lost"
+            )
             raise Denied(text, "give it the privilege on the root folder", rule="account.privileges")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from vsphere_ai import __version__
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.events.results import exit_code_of
 from vsphere_ai.app.project.new_files import require_absent

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, TypeAdapter
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Event
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
 from vsphere_ai.errors import Mark, VsphereAiError

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Event, RunStarted
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
 from vsphere_ai.errors import Storage, UsageError, VsphereAiError, most_serious

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume

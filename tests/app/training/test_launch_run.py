@@ -13,7 +13,7 @@ from support.gates import LONG
 from support.raising import refused
 from support.training_guests import ALL_REDUCE, gone, guests, processes_of, supervisors  # noqa: F401
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.training.launch.job import LaunchRequest
 from vsphere_ai.app.training.launch.run import RunRequest, run_logs, run_status, start_job, stop_run, wait_for_run
 from vsphere_ai.errors import StepFailed, UsageError, VsphereAiError

@@ -35,24 +35,27 @@ class RecordedLeases:
 
 def read_recorded(session: Session) -> RecordedLeases:
     """Return the ledger, the pools of the inventory, and vCenter's time."""
-    session.progress("reading the leases")
-    stored = read_text(session.vcenter)
-    now = int(session.vcenter.now().timestamp())
+    session.connection.progress("reading the leases")
+    stored = read_text(session.connection.vcenter)
+    now = int(session.connection.vcenter.now().timestamp())
     terms = PoolSettings(
-        session.inventory.pools, now, session.inventory.reserved, vcenter=session.vcenter.about.instance
+        session.scope.inventory.pools,
+        now,
+        session.scope.inventory.reserved,
+        vcenter=session.connection.vcenter.about.instance,
     )
     return RecordedLeases(stored, read_ledger(stored.text), terms)
 
 
 def read_evidence(session: Session) -> Evidence:
     """Return what VMs, hosts and IP pools show; read it after the ledger, so that it is not older."""
-    session.progress("reading the addresses in use")
-    objects = session.vcenter.read(_PATHS)
+    session.connection.progress("reading the addresses in use")
+    objects = session.connection.vcenter.read(_PATHS)
     vms, hosts = (_of(objects, kind) for kind in ("VirtualMachine", "HostSystem"))
     names = {str(f.get("key")): f.name for f in _of(objects, "DistributedVirtualPortgroup")}
-    marks = in_use.of_marks(vms, session.inventory.pools)
+    marks = in_use.of_marks(vms, session.scope.inventory.pools)
     used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names), *marks]
-    return evidence_of(vms, hosts, [*used, *read_ip_pools(session.vcenter, session.emit)])
+    return evidence_of(vms, hosts, [*used, *read_ip_pools(session.connection.vcenter, session.connection.emit)])
 
 
 def _of(objects: dict[str, Facts], kind: str) -> list[Facts]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import read_everything, read_for
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.compat import gate
 from vsphere_ai.errors import UsageError
@@ -52,7 +53,7 @@ def check(request: CheckRequest, emit: Emit = ignore) -> CheckResult:
     playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
         findings = _check_playbook(session, playbook) if playbook else _check_all(session)
-        return CheckResult(session.vcenter.about, findings)
+        return CheckResult(session.connection.vcenter.about, findings)
 
 
 def _check_playbook(session: Session, playbook: Playbook) -> tuple[Finding, ...]:
@@ -65,7 +66,7 @@ def _check_all(session: Session) -> tuple[Finding, ...]:
     """Check everything that was read against the compatibility rules."""
 
     def examined(estate: Estate) -> tuple[Finding, ...]:
-        chosen = set(session.limited(estate, (*estate.hosts, *estate.vms)))
+        chosen = set(session.scope.limited(estate, (*estate.hosts, *estate.vms)))
         view = View(estate, observe(estate, kinds()))
         return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
 

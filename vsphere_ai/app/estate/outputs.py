@@ -7,7 +7,8 @@ from pathlib import Path
 
 from vsphere_ai.app.estate.read_estate import report_malformed
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.estate.session_outputs import observed_outputs
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
@@ -50,7 +51,7 @@ def output(request: OutputRequest, emit: Emit = ignore) -> OutputResult:
     chosen = _chosen(playbook, request.name)
     with open_session(request.estate, playbook, emit) as session:
         found, estate = observed_outputs(session, playbook, chosen)
-        about, vcenter = session.vcenter.about, session.settings.name
+        about, vcenter = session.connection.vcenter.about, session.scope.settings.name
     if request.name and not found:
         raise UsageError(f"the VMs of '{request.name}' are not in {vcenter}", "choose their vCenter with --vcenter")
     report_malformed(estate, emit)

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs, vmk
@@ -64,8 +65,8 @@ def read_with(
     request = session.request(choose)
     wanted = request.probes if probes is None else probes
     estate = collect(
-        session.vcenter,
-        session.shells,
+        session.connection.vcenter,
+        session.connection.shells,
         replace(request, ask=ask, probes=wanted, outlines={**request.outlines, **outlines}),
     )
     _remember_names(estate)
@@ -94,7 +95,7 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
         return replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
 
     laid = session.laid_out(playbook, read_with(session, choose, ask))
-    session.vcenter.knows(laid.real)
+    session.connection.vcenter.knows(laid.real)
     return laid.estate
 
 
@@ -108,11 +109,11 @@ def read_everything(
     from vsphere_ai.reading.collector import Depth
 
     def choose(estate: Estate) -> Depth:
-        chosen = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
+        chosen = session.scope.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         hosts = frozenset(t.ref for t in chosen if t.kind == "host")
         vms = frozenset(t.ref for t in chosen if t.kind == "vm")
         depth = Depth(hosts, vms, hosts & with_gpus(estate), calls=calls)
-        narrowed = around and session.options.limit
+        narrowed = around and session.scope.options.limit
         return depth | depth_for(estate, dict.fromkeys(chosen, TargetPlan(()))) if narrowed else depth
 
     return read_with(session, choose, probes=probes)
@@ -123,13 +124,13 @@ def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[T
     from vsphere_ai.reading.collector import Depth
 
     def choose(estate: Estate) -> Depth:
-        vms = named(session, estate, "vm", patterns)
+        vms = named(session.scope, estate, "vm", patterns)
         hosts = estate.hosts_around(v.ref for v in vms)
         around = frozenset(hosts | dvs.beside(estate, hosts))
         return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts), calls=OF_PATHS)
 
     estate = read_with(session, choose)
-    return estate, named(session, estate, "vm", patterns)
+    return estate, named(session.scope, estate, "vm", patterns)
 
 
 def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
@@ -137,7 +138,9 @@ def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple
     from vsphere_ai.reading.collector import Depth
 
     def listed(estate: Estate) -> tuple[Target, ...]:
-        return named(session, estate, "host", patterns) if patterns else session.limited(estate, estate.hosts)
+        return (
+            named(session.scope, estate, "host", patterns) if patterns else session.scope.limited(estate, estate.hosts)
+        )
 
     def choose(estate: Estate) -> Depth:
         hosts = frozenset(t.ref for t in listed(estate))
@@ -153,13 +156,13 @@ def report_malformed(estate: Estate, emit: Emit) -> None:
         emit(Remark("vcenter.malformed", f"note: {line}"))
 
 
-def named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
+def named(scope: EstateScope, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
     """Return the targets of a kind that patterns mean, within the limit; `UsageError` where one matches no object."""
     try:
-        found = [t for p in patterns for t in select(p, kind, session.inventory, estate, mark=Mark(p))]
+        found = [t for p in patterns for t in select(p, kind, scope.inventory, estate, mark=Mark(p))]
     except InputError as error:
         if any(d.mark.file not in patterns for d in error.diagnostics):
             raise  # a group that the inventory describes wrongly
         text, hint = "\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help
         raise UsageError(text, hint, rule="usage.limit") from None
-    return session.limited(estate, tuple(dict.fromkeys(found)))
+    return scope.limited(estate, tuple(dict.fromkeys(found)))

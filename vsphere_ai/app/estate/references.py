@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from vsphere_ai.app.estate.chosen_kinds import with_kinds_only
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.estate.session_outputs import observed_outputs
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.errors import Conflict, InputError

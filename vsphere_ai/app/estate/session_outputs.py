@@ -38,7 +38,7 @@ def observed_outputs(
         return Depth(frozenset(hosts), laid.as_read(m.ref for m in vms) | laid.sources)
 
     reading = replace(session.request(choose), probes=(), queries=())
-    laid = session.laid_out(playbook, collect(session.vcenter, None, reading))
+    laid = session.laid_out(playbook, collect(session.connection.vcenter, None, reading))
 
     def values(estate: Estate) -> tuple[OutputValue, ...]:
         world = _world(session, playbook, estate)
@@ -49,4 +49,4 @@ def observed_outputs(
 
 def _world(session: Session, playbook: Playbook, estate: Estate) -> OutputWorld:
     stated = session.desired(playbook, estate).stated
-    return OutputWorld(session.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))
+    return OutputWorld(session.scope.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import read_everything
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.playbooks.play import TargetPlan
@@ -72,18 +73,22 @@ def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
     from vsphere_ai.execution.second_read import ask_as_plan
 
     def seen(estate: Estate) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
-        targets = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
+        targets = session.scope.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         return observed(estate, targets, chosen)
 
     calls = calls_for(frozenset(chosen))
     (found, remarks), estate = evaluate_with(kinds(), read_everything(session, around=True, calls=calls), seen)
     wanted = {t: TargetPlan(tuple(own)) for t, own in found.items() if own}
     asked = ask_as_plan(
-        session.vcenter, session.shells, session.request(lambda _: depth_for(estate, {})), wanted, estate
+        session.connection.vcenter,
+        session.connection.shells,
+        session.request(lambda _: depth_for(estate, {})),
+        wanted,
+        estate,
     )
     if asked is not estate:
         (found, remarks), estate = evaluate_with(kinds(), asked, seen)
     (kept, more), estate = evaluate_with(kinds(), estate, lambda e: acceptable(found, e))
     reasons = {t: "; ".join([*said, *more.get(t, ())]) for t, said in remarks.items()}
-    groups = dict.fromkeys((*session.inventory.hosts, *session.inventory.vms), frozenset[Target]())
+    groups = dict.fromkeys((*session.scope.inventory.hosts, *session.scope.inventory.vms), frozenset[Target]())
     return ShowResult(estate, kept, {t: words for t, words in reasons.items() if words}, grouped_plays(kept), groups)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.app.estate.read_estate import read_hosts, read_vms, report_malformed
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.fabric.devices import RdmaDevice, rdma_devices
 from vsphere_ai.fabric.pairs import Pair, pairs

@@ -10,7 +10,8 @@ from vsphere_ai.admission.gpus import question_of
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.app.estate.read_estate import read_for, read_with, report_malformed
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, Session, open_session
+from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
+from vsphere_ai.app.estate.session import Session, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.capacity.solve import solve
@@ -75,7 +76,7 @@ def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
             return _answer(session, estate, playbook, plan, request.spare_hosts)
 
         (hosts, verdict), estate = evaluate(estate, answered)
-        about = session.vcenter.about
+        about = session.connection.vcenter.about
     report_malformed(estate, emit)
     return CapacityResult(about, hosts, verdict)
 
@@ -84,16 +85,16 @@ def _read(session: Session) -> Estate:
     """Read the hosts that `--limit` names, or all; and the VMs of those that may have GPUs."""
 
     def choose(estate: Estate) -> Depth:
-        depth = _depth(estate, _limited(session, estate))
+        depth = _depth(estate, _limited(session.scope, estate))
         without = {ref for ref in depth.hosts if not may_accelerate(estate[ref])}
         return replace(depth, vms=frozenset(v for v in depth.vms if estate[v].get("runtime.host") not in without))
 
     return readable(read_with(session, choose, outlines={"HostSystem": DEVICES}), kinds())
 
 
-def _limited(session: Session, estate: Estate) -> tuple[Target, ...]:
+def _limited(scope: EstateScope, estate: Estate) -> tuple[Target, ...]:
     """Return the hosts `--limit` names, and those that the VMs it names are on."""
-    named = session.limited(estate, (*estate.hosts, *estate.vms))
+    named = scope.limited(estate, (*estate.hosts, *estate.vms))
     refs = {t.ref for t in named if t.kind == "host"}
     refs |= {host.ref for t in named if t.kind == "vm" and (host := estate.host_of(t.ref))}
     return tuple(h for h in estate.hosts if h.ref in refs)
@@ -124,7 +125,7 @@ def _answer(
     problems: tuple[Problem, ...] = ()
     asked = 0
     if loaded is None or plan is None:
-        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(session, estate)
+        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(session.scope, estate)
         situation = final_situation(view, (), wanted)
     else:
         desired = session.desired(loaded, estate)

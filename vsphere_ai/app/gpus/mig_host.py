@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.app.estate.read_estate import read_everything
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu.catalog import Board
@@ -76,7 +77,7 @@ def read_host(request: EstateRequest, emit: Emit) -> tuple[tuple[MigGpu, ...], M
     """Return the GPUs of the one host that the limit names, and the compute instances per (PCI address, instance)."""
     with open_session(request, None, emit) as session:
         estate = read_everything(session)
-        hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
+        hosts = [h for h in session.scope.limited(estate, estate.hosts) if h.kind == "host"]
     if len(hosts) != 1:
         raise UsageError(f"{request.limit} names {len(hosts)} hosts", "name one host")
     facts = estate[hosts[0].ref]

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from cryptography import x509
 
-from vsphere_ai.app.estate.session import Session, endpoint_of
+from vsphere_ai.app.estate.connection import EstateConnection, endpoint_of
+from vsphere_ai.app.estate.scope import EstateScope
+from vsphere_ai.app.estate.session import Session
 from vsphere_ai.app.project.dated_facts import fact_ages
 from vsphere_ai.app.runs.account_privileges import place_needs, still_lacking
 from vsphere_ai.app.runs.out_of_service import runs_among
@@ -56,34 +58,34 @@ def examine(session: Session) -> Iterator[Finding]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
     yield from fact_ages(datetime.now(UTC).date())
-    own = inventory(session)
+    own = inventory(session.scope)
     yield own
-    yield from files(session)
+    yield from files(session.scope)
     if own.verdict != "pass":
         why = "others may have written the inventory, which says what programs are run and where passwords go"
         yield _area("vCenter", "unknown", f"the rest was not looked at: {why}")
         return
-    yield from ssh_secret(session)
+    yield from ssh_secret(session.scope)
     reachable = True
-    for check in (*address(session), *certificate(session)):
+    for check in (*address(session.scope), *certificate(session.scope)):
         reachable = reachable and check.verdict != "fail"
         yield check
     if not reachable:
         yield _area("vCenter", "unknown", "the rest was not looked at: there is no trusted connection to the vCenter")
         return
     try:
-        vcenter = session.vcenter
+        vcenter = session.connection.vcenter
     except VsphereAiError as error:
         yield _area("login", "fail", error.message, error.remedy)
         return
     about = vcenter.about
-    yield _area("login", "pass", f"{session.settings.username} is logged in")
+    yield _area("login", "pass", f"{session.scope.settings.username} is logged in")
     yield _area("vCenter", "pass", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
     yield tags(session)
     estate = read(session)
-    yield from out_of_service(session, estate)
+    yield from out_of_service(session.connection, estate)
     checks, estate = evaluate(estate, lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
     yield from (_area("answers", "unknown", line, LOOK) for line in left_out(estate))
@@ -106,12 +108,12 @@ def read(session: Session) -> Estate:
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = CollectorRequest(
         paths={"HostSystem": (*paths, *NETWORK), "ClusterComputeResource": ("name", "parent", "configurationEx")},
-        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
+        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.scope.limited(estate, estate.hosts))),
         worth=should_query,
-        parallel=session.options.parallel,
-        progress=session.progress,
+        parallel=session.scope.options.parallel,
+        progress=session.connection.progress,
     )
-    return collect(session.vcenter, None, request)
+    return collect(session.connection.vcenter, None, request)
 
 
 # -- this machine
@@ -157,9 +159,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def inventory(session: Session) -> Finding:
+def inventory(scope: EstateScope) -> Finding:
     """Look whether others may have written the inventory; also one that was named, which every command takes."""
-    path = session.inventory.path
+    path = scope.inventory.path
     try:
         unsafe = gap(path)
     except OSError as error:
@@ -170,10 +172,10 @@ def inventory(session: Session) -> Finding:
     return _area("files", "fail", f"inventory {where}{unsafe.path} {unsafe.why}", unsafe.remedy)
 
 
-def files(session: Session) -> Iterator[Finding]:
+def files(scope: EstateScope) -> Iterator[Finding]:
     """Look who may change the files that say whom to trust, and who may read those that hold secrets."""
-    ssh = session.inventory.ssh
-    trusted = [("CA file", session.settings.tls.ca_file)]
+    ssh = scope.inventory.ssh
+    trusted = [("CA file", scope.settings.tls.ca_file)]
     secret = [("SSH key", ssh.key_file if ssh else None)]
     trusted.append(("known_hosts", ssh.known_hosts if ssh else None))
     for (what, name), forbidden in [*((t, 0o022) for t in trusted), *((s, 0o077) for s in secret)]:
@@ -197,16 +199,16 @@ def files(session: Session) -> Iterator[Finding]:
             yield _area("files", "pass", f"{what} {path}")
 
 
-def ssh_secret(session: Session) -> Iterator[Finding]:
+def ssh_secret(scope: EstateScope) -> Iterator[Finding]:
     """Fetch what the SSH login needs; a prompt is left for when it is needed."""
-    ssh = session.inventory.ssh
+    ssh = scope.inventory.ssh
     if ssh is None:
         return  # said of each host that needs it
     for what, reference in (("password", ssh.password), ("key passphrase", ssh.key_passphrase)):
         if reference is None or reference.startswith("prompt:"):
             continue
         try:
-            fetch(reference, session.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
+            fetch(reference, scope.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
         except Denied as error:
             yield _area("SSH", "fail", f"{what}: {error.message}", error.remedy)
         else:
@@ -216,9 +218,9 @@ def ssh_secret(session: Session) -> Iterator[Finding]:
 # -- vCenter
 
 
-def address(session: Session) -> Iterator[Finding]:
+def address(scope: EstateScope) -> Iterator[Finding]:
     """Resolve the vCenter's name."""
-    name, port = session.settings.address, session.settings.port
+    name, port = scope.settings.address, scope.settings.port
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -228,9 +230,9 @@ def address(session: Session) -> Iterator[Finding]:
     yield _area("address", "pass", f"{name} is {', '.join(numbers)}")
 
 
-def certificate(session: Session) -> Iterator[Finding]:
+def certificate(scope: EstateScope) -> Iterator[Finding]:
     """Check how the vCenter's certificate is verified and how long it is still valid, without a login."""
-    endpoint = endpoint_of(session.settings)
+    endpoint = endpoint_of(scope.settings)
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
     try:
         der = tls.fetch_certificate(endpoint, TIMEOUT)
@@ -239,7 +241,7 @@ def certificate(session: Session) -> Iterator[Finding]:
         yield _area("certificate", "fail", error.message, error.remedy)
         return
     if distrusted is not None:
-        remedy = f"compare it and trust it: vsphere-ai trust vcenter {session.settings.name}"
+        remedy = f"compare it and trust it: vsphere-ai trust vcenter {scope.settings.name}"
         yield _area("certificate", "fail", distrusted.message, remedy)
         return
     yield _area("certificate", "pass", f"verified by {how}")
@@ -269,19 +271,17 @@ def clock(now: Callable[[], datetime]) -> Finding:
 
 def tags(session: Session) -> Finding:
     """Read the categories of vSphere tags, which are elsewhere than all else; none fails where groups need them."""
-    inventory = session.inventory
-    groups = [*inventory.hosts.values(), *inventory.vms.values()]
+    groups = (*session.scope.inventory.hosts.values(), *session.scope.inventory.vms.values())
     needed = [f"'{group.name}'" for group in groups if "tag=" in group.selector.text]
     missing_privileges: Verdict = "fail" if needed else "warn"
     of = f"group {', '.join(needed)} of the inventory" if needed else "a selector"
     try:
-        count = session.vcenter.tag_categories()
+        count = session.connection.vcenter.tag_categories()
     except VsphereAiError as error:
         return _area("tags", missing_privileges, f"{error.message}; {of} by tag has an error", error.remedy)
     if count:
-        return _area(
-            "tags", "pass", f"vSphere tags can be read, of {count} {'category' if count == 1 else 'categories'}"
-        )
+        number = f"{count} {'category' if count == 1 else 'categories'}"
+        return _area("tags", "pass", f"vSphere tags can be read, of {number}")
     words = "the account sees no category of vSphere tags"
     if not needed:
         return _area("tags", "pass", words)
@@ -289,16 +289,16 @@ def tags(session: Session) -> Finding:
     return _area("tags", "fail", f"{words}, and {of} names some", remedy)
 
 
-def out_of_service(session: Session, estate: Estate) -> Iterator[Finding]:
+def out_of_service(connection: EstateConnection, estate: Estate) -> Iterator[Finding]:
     """Name what runs have out of service by what vCenter keeps of them, and look whether this account may write it."""
-    runs = runs_among(session.vcenter, estate.objects)
+    runs = runs_among(connection.vcenter, estate.objects)
     for run in runs:
         verdict: Verdict = "pass" if run.works else "fail"
         yield from (_area("runs", verdict, line, "" if run.works else run.way_on) for line in run.lines())
     if not any(run.still or run.damage for run in runs):
         yield _area("runs", "pass", "no run has anything out of service by what vCenter keeps")
-    needs = place_needs(session.vcenter, estate)
-    missing = still_lacking(missing_privileges(needs, session.vcenter.missing_privileges), session.vcenter)
+    needs = place_needs(connection.vcenter, estate)
+    missing = still_lacking(missing_privileges(needs, connection.vcenter.missing_privileges), connection.vcenter)
     words = "; ".join(f"{n.privilege} on {n.name}" for n in sorted(missing))
     if words:
         text = f"the account lacks {words}, with which a run writes down what it has out of service"
@@ -312,8 +312,8 @@ def out_of_service(session: Session, estate: Estate) -> Iterator[Finding]:
 
 def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
-    stranger, left = _strangers(session), {host.ref for host in left_running(session.vcenter)}
-    for target in session.limited(estate, estate.hosts):
+    stranger, left = _strangers(session.scope), {host.ref for host in left_running(session.connection.vcenter)}
+    for target in session.scope.limited(estate, estate.hosts):
         facts = estate[target.ref]
         state = facts.get("runtime.connectionState")
         if state != "connected":
@@ -321,9 +321,9 @@ def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
             continue
         if facts.ref in left:
             words = "SSH runs because a command that was killed had started it to read"
-            yield _host(facts, "ssh", "warn", words, f"stop it: {session.stopping_ssh(facts.name)}")
-        elif session.inventory.ssh is not None:
-            yield from _ssh(session, facts)
+            yield _host(facts, "ssh", "warn", words, f"stop it: {session.scope.stopping_ssh(facts.name)}")
+        elif session.scope.inventory.ssh is not None:
+            yield from _ssh(session.scope, facts)
         elif may_accelerate(facts):
             words = "the inventory has no ssh: section, and commands on this host (mig, reboots over SSH) need one"
             yield _host(facts, "ssh", "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
@@ -333,9 +333,9 @@ def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
         yield from _driver(estate, facts)
 
 
-def _strangers(session: Session) -> Callable[[str], bool]:
+def _strangers(scope: EstateScope) -> Callable[[str], bool]:
     """Return a function that returns whether SSH to a host of that name would meet an unknown host key."""
-    ssh = session.inventory.ssh
+    ssh = scope.inventory.ssh
     if ssh is None:
         return lambda _: False
     keys = HostKeys(Path(ssh.known_hosts), may_be_absent=True)
@@ -349,13 +349,13 @@ def _strangers(session: Session) -> Callable[[str], bool]:
     return is_stranger
 
 
-def _ssh(session: Session, host: Facts) -> Iterator[Finding]:
-    locked = locked_out(host, session.inventory.ssh.username if session.inventory.ssh else "")
-    if locked is not None:
-        mode = host.get("config.lockdownMode")
-        yield _host(host, "ssh", "warn", f"lockdown mode is on ({mode}), and commands are refused", locked.help)
+def _ssh(scope: EstateScope, host: Facts) -> Iterator[Finding]:
+    ssh = scope.inventory.ssh
+    if (locked := locked_out(host, ssh.username if ssh else "")) is not None:
+        on = f"lockdown mode is on ({host.get('config.lockdownMode')})"
+        yield _host(host, "ssh", "warn", f"{on}, and commands are refused", locked.help)
         return
-    running, start = is_running(host), session.inventory.ssh.start_service if session.inventory.ssh else "never"
+    running, start = is_running(host), ssh.start_service if ssh else "never"
     if running:
         yield _host(host, "ssh", "pass", "SSH runs")
     elif running is None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest, Session, endpoint_of
+from vsphere_ai.app.estate.connection import endpoint_of
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import session_of
 from vsphere_ai.app.estate.show_estate import ShowResult, shown
 from vsphere_ai.app.events import Emit, SessionOpened, ignore
 from vsphere_ai.app.project.project_groups import project_groups
@@ -128,12 +130,12 @@ def read_project(request: ProjectRequest, emit: Emit = ignore) -> ProjectResult:
     `Denied` where the login is refused (rule ``login.refused``), or where the account sees neither hosts nor VMs.
     """
     inventory = _inventory(request)
-    with Session(inventory, None, EstateRequest(parallel=request.parallel), emit) as session:
-        emit(SessionOpened(session.close))
+    with session_of(inventory, None, EstateRequest(parallel=request.parallel), emit) as session:
+        emit(SessionOpened(session.connection.close))
         found = shown(session, kinds())
     if not (found.estate.hosts or found.estate.vms):
         raise Denied(
-            f"{session.settings.username} sees no host and no VM in this vCenter",
+            f"{session.scope.settings.username} sees no host and no VM in this vCenter",
             "give the account System.View and System.Read on what it is to see, for example the role Read-only on a "
             "datacenter, propagated to children",
             rule="account.sees-nothing",

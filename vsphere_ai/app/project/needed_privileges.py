@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.project.doctor_checks import examine
 from vsphere_ai.app.runs.account_privileges import record_needs, still_lacking
@@ -48,15 +49,17 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         plan, estate = make_plan(session, playbook)
         needs = (
             *needed(plan, estate, privilege_of),
-            *record_needs(session.vcenter, plan, estate),
+            *record_needs(session.connection.vcenter, plan, estate),
             *for_checks(plan, estate, privilege_of),
             *unplanned(plan, session.desired(playbook, estate), estate, privilege_of),
         )
-        if session.settings.lock == "vcenter":
-            needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
+        if session.scope.settings.lock == "vcenter":
+            needs = (*needs, *for_lock(*place(session.connection.vcenter), privilege_of))
         needs = tuple({(n.ref, n.privilege): n for n in reversed(needs)}.values())
-        missing = still_lacking(missing_privileges(needs, session.vcenter.missing_privileges), session.vcenter)
-        return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
+        missing = still_lacking(
+            missing_privileges(needs, session.connection.vcenter.missing_privileges), session.connection.vcenter
+        )
+        return PrivilegesResult(session.scope.settings.username, needs, missing, not plan.problems)
 
 
 def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Finding, ...]:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography import x509
 
-from vsphere_ai.app.estate.session import EstateRequest, endpoint_of, open_session
+from vsphere_ai.app.estate.connection import endpoint_of
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, OutputLine, ignore
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
@@ -62,7 +64,7 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
     `Denied` when it has another fingerprint than the given one.
     """
     session = open_session(request.estate)
-    loaded, chosen = session.inventory, session.settings
+    loaded, chosen = session.scope.inventory, session.scope.settings
     endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
     der = tls.fetch_certificate(endpoint, TIMEOUT)
     seen = tls.digest(der)
@@ -222,8 +224,8 @@ def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
 
 def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
     with open_session(estate_request) as session:
-        estate = Estate(session.vcenter.about, session.vcenter.read(LIGHT))
-    return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
+        estate = Estate(session.connection.vcenter.about, session.connection.vcenter.read(LIGHT))
+    return tuple(t.name for t in select(pattern, "host", session.scope.inventory, estate, mark=Mark("PATTERN")))
 
 
 def shown_by(known: HostKeys, name: str, address: str, port: int) -> ShownKey:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from vsphere_ai.planning.privileges import PrivilegeNeed, missing_privileges, ne
 from vsphere_ai.planning.record_privileges import DEFINING, for_record
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.estate.connection import EstateConnection
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Estate
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 RULE = "account.privileges"
 ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
 
-LASTS = 10.0
-"""Seconds for which an answer holds: a plan that no one had to confirm is carried out within them."""
 MOST_ASKED = 1000
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
@@ -33,7 +31,7 @@ MOST = 20
 
 def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
     """Return a plan with a problem for every object on which the account lacks privileges the plan takes."""
-    found = tuple(_problems(session.settings.username, _missing(session, plan, estate)))
+    found = tuple(_problems(session.scope.settings.username, _missing(session.connection, plan, estate)))
     return replace(plan, problems=(*plan.problems, *found)) if found else plan
 
 
@@ -47,16 +45,16 @@ def _problems(account: str, missing: Sequence[PrivilegeNeed]) -> Iterator[Proble
 
 def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:
     """Refuse a plan whose steps take privileges the account lacks, naming them per object."""
-    missing = _missing(session, plan, estate)
+    missing = _missing(session.connection, plan, estate)
     if missing:
         lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
         more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
-        account = safe(session.settings.username)
+        account = safe(session.scope.settings.username)
         lacks = f"{account} lacks privileges this plan takes; nothing was changed:"
         raise Denied("\n".join((lacks, *lines, *more)), ROLE)
 
 
-def _missing(session: Session, plan: Plan, estate: Estate) -> list[PrivilegeNeed]:
+def _missing(connection: EstateConnection, plan: Plan, estate: Estate) -> list[PrivilegeNeed]:
     """Return what the account lacks.
 
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
@@ -67,15 +65,18 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[PrivilegeNeed
     if not plan.steps:
         return []
     needs = tuple(n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None)
-    needs = tuple(sorted({*needs, *record_needs(session.vcenter, plan, estate)}))
-    at, known, lacks = session.lacking
-    if needs and (needs != known or time.monotonic() - at > LASTS):
+    needs = tuple(sorted({*needs, *record_needs(connection.vcenter, plan, estate)}))
+    if not needs:
+        return []
+    memory = connection.privileges
+    lacks = memory.lacking(needs)
+    if lacks is None:
         try:
-            lacks = sorted(still_lacking(missing_privileges(needs, _ask(session, needs)), session.vcenter))
+            lacks = sorted(still_lacking(missing_privileges(needs, _ask(connection, needs)), connection.vcenter))
         except StepFailed:
             return []
-        session.lacking = (time.monotonic(), needs, lacks)
-    return lacks if needs else []
+        memory.keep(needs, lacks)
+    return lacks
 
 
 def record_needs(vcenter: VCenter, plan: Plan, estate: Estate) -> tuple[PrivilegeNeed, ...]:
@@ -104,9 +105,9 @@ def still_lacking(lacks: Collection[PrivilegeNeed], vcenter: VCenter) -> frozens
     return frozenset(lacks) - (defining if defining and is_defined(vcenter) else frozenset())
 
 
-def _ask(session: Session, needs: Sequence[PrivilegeNeed]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
+def _ask(connection: EstateConnection, needs: Sequence[PrivilegeNeed]) -> Callable[..., Mapping[str, tuple[str, ...]]]:
     """Return what asks vCenter: at once for all objects and privileges, where few answers are not about needs."""
     refs, privileges = ([*dict.fromkeys(each)] for each in ((n.ref for n in needs), (n.privilege for n in needs)))
     many = len(refs) * len(privileges) > MOST_ASKED
-    found = {} if many else session.vcenter.missing_privileges(refs, privileges)
-    return session.vcenter.missing_privileges if many else lambda _refs, _privileges: found
+    found = {} if many else connection.vcenter.missing_privileges(refs, privileges)
+    return connection.vcenter.missing_privileges if many else lambda _refs, _privileges: found

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from vsphere_ai.addresses.pool import Backend
     from vsphere_ai.addresses.request import SetRequest
     from vsphere_ai.app.estate.address_reading import RecordedLeases
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.model.names.networks import AddressRange
 
 _CORRECT = "correct the program; it is asked the same again when the plan is applied again"
 
 
-def with_answers_of_programs(session: Session, found: RecordedLeases, requests: Sequence[SetRequest]) -> PoolSettings:
+def with_answers_of_programs(scope: EstateScope, found: RecordedLeases, requests: Sequence[SetRequest]) -> PoolSettings:
     """Return the terms with what programs give for VMs that hold nothing of their pools yet.
 
     `StepFailed` for an answer that cannot be used, `OutcomeUnknown` when a program does not end in time: what it has
@@ -34,7 +35,7 @@ def with_answers_of_programs(session: Session, found: RecordedLeases, requests: 
     for name, keys in wanted_keys(found.ledger, found.terms, requests).items():
         pool = found.terms.pools[name]
         if pool.backend is not None:
-            answer = ask(_program(session, pool.backend, name), request_document("lease", name, pool, keys))
+            answer = ask(_program(scope, pool.backend, name), request_document("lease", name, pool, keys))
             try:
                 answers |= leased_in(answer, pool, keys)
             except ValueError as error:
@@ -44,20 +45,20 @@ def with_answers_of_programs(session: Session, found: RecordedLeases, requests: 
 
 def release_at_programs(session: Session, before: AddressLedger, after: AddressLedger) -> None:
     """Give back to programs what a ledger does not hold any more; do that before the ledger is written."""
-    pools = session.inventory.pools
-    terms = PoolSettings(pools, 0, vcenter=session.vcenter.about.instance)
+    pools = session.scope.inventory.pools
+    terms = PoolSettings(pools, 0, vcenter=session.connection.vcenter.about.instance)
     for name, keys in keys_dropped(before, after, terms).items():
         pool = pools[name]
         if pool.backend is not None:
-            answer = ask(_program(session, pool.backend, name), request_document("release", name, pool, keys))
+            answer = ask(_program(session.scope, pool.backend, name), request_document("release", name, pool, keys))
             try:
                 released_in(answer, keys)
             except ValueError as error:
                 raise _unusable(name, "release", error) from None
 
 
-def _program(session: Session, backend: Backend, name: str) -> ProgramCall:
-    base = session.inventory.base
+def _program(scope: EstateScope, backend: Backend, name: str) -> ProgramCall:
+    base = scope.inventory.base
     env = {k: fetch(v, base, purpose=f"variable {k} of pool {name}").reveal() for k, v in backend.env.items()}
     return ProgramCall(backend.exec, base, env, backend.timeout)
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.estate.connection import EstateConnection
 from vsphere_ai.app.estate.references import load, require_same_references
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.estate.session_outputs import planned_outputs
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.events.results import Proposal, RunResult
@@ -93,7 +95,7 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
         estate = replace(estate, limit=scope.get("limit", ""), vcenter=estate.vcenter or scope.get("vcenter", ""))
     if request.resume_first or (request.confirm_resume and any(seen.has_pending for seen in look())):
         with open_session(estate, playbook, emit) as session:
-            failed = _resume_first(session, request, emit)
+            failed = _resume_first(session.connection, request, emit)
         if failed is not None:
             return failed
         emit(Begun())
@@ -125,10 +127,12 @@ def _carried_out(
 ) -> RunResult:
     announce(session, emit)
     if saved:
-        _require_same_vcenter(saved, session.vcenter.about.instance, session.vcenter.name, request.what)
+        _require_same_vcenter(
+            saved, session.connection.vcenter.about.instance, session.connection.vcenter.name, request.what
+        )
     plan, estate = make_plan(session, playbook)
     if not request.dry_run:
-        sweep(session.vcenter, estate.objects)
+        sweep(session.connection.vcenter, estate.objects)
     emit(Status(""))
     digest = document.digest(plan)
     if saved:
@@ -137,26 +141,26 @@ def _carried_out(
     if request.compare_only and not plan.problems:
         return RunResult(plan, 0)
     if not request.dry_run:
-        require_lock(plan, session.locks)
+        require_lock(plan, session.connection.locks)
     approved = saved is not None and (request.destroy is not None or not plan.impact.destroyed)
     confirmed = not request.dry_run and (request.yes or approved)
-    others = () if plan.steps and confirmed else open_runs(session.vcenter, estate.objects)
+    others = () if plan.steps and confirmed else open_runs(session.connection.vcenter, estate.objects)
     outputs = planned_outputs(session, playbook, estate)
-    left_out, around = session.left_out(playbook, estate), surroundings(session, plan)
+    left_out, around = session.left_out(playbook, estate), surroundings(session.scope, plan)
     variables = session.split(playbook, estate).variables
     proposal = Proposal(plan, digest, around, confirmed, left_out, others, outputs=outputs, variables=variables)
     if not approve(proposal, request.confirm, emit, ConfirmedCounts(request.destroy, request.reboot)):
         return RunResult(plan, proposal.exit_code, open_runs=others)
     what = request.title or str(request.what)
-    origin = Origin(what, session.locks, reports_open_runs=True, run=request.run, budget=request.budget)
+    origin = Origin(what, session.connection.locks, reports_open_runs=True, run=request.run, budget=request.budget)
     return carry_out(session, PlannedRun(playbook, plan, estate), origin, emit)
 
 
-def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:
+def _resume_first(connection: EstateConnection, request: ApplyRequest, emit: Emit) -> RunResult | None:
     """Bring runs with pending cleanup to their end; return the first result that is not a success, None without one."""
-    for line in open_runs(session.vcenter) if not request.resume_first else ():
+    for line in open_runs(connection.vcenter) if not request.resume_first else ():
         emit(Remark("run.left-open", f"! {line}"))
-    for seen, command in pending_runs(session.vcenter.about.instance):
+    for seen, command in pending_runs(connection.vcenter.about.instance):
         agreed = request.resume_first or (request.confirm_resume is not None and request.confirm_resume(seen.run))
         if not agreed:
             continue
@@ -167,15 +171,15 @@ def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunRes
         result = resume(again, emit)
         if result.exit_code:
             return result
-    return _put_back_first(session, request, emit) if request.resume_first else None
+    return _put_back_first(connection, request, emit) if request.resume_first else None
 
 
-def _put_back_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:
+def _put_back_first(connection: EstateConnection, request: ApplyRequest, emit: Emit) -> RunResult | None:
     """Put back what runs of this machine have out whose journals are lost; those of others may still work there.
 
     Returns the first result that is not a success, None without one.
     """
-    for run in unknown_here(session.vcenter, out_runs(session.vcenter)):
+    for run in unknown_here(connection.vcenter, out_runs(connection.vcenter)):
         if run.is_over:
             asked = FromVCenterRequest(run.run, request.estate, True, request.confirm, request.lock)
             result = resume_from_vcenter(asked, emit)

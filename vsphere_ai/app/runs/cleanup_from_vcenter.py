@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Begun, Emit, Remark, ignore
 from vsphere_ai.app.runs.approval import Confirm, ConfirmedCounts, no_confirmation
 from vsphere_ai.app.runs.locking import held
@@ -66,7 +67,7 @@ def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> Run
         open_session(request.estate, None, emit) as session,
         held(session, f"resume --from-vcenter {request.run}", request.lock, emit),
     ):
-        chosen = _chosen(session.vcenter, request.run)
+        chosen = _chosen(session.connection.vcenter, request.run)
         record = _recorded(session, chosen)
     emit(Remark("run.from-vcenter", f"{chosen.who}: what it has out of service is put back by run {record.id}"))
     again = ResumeRequest(
@@ -112,18 +113,18 @@ def _chosen(vcenter: VCenter, name: str) -> OutRun:
 def _recorded(session: Session, run: OutRun) -> Journal:
     """Make a journal of what is out of service, in which it is pending since it was written in vCenter."""
     written = run.record.items if run.record else ()
-    facts = facts_of(session.vcenter, written) or {}
+    facts = facts_of(session.connection.vcenter, written) or {}
     items = [(item, _target(item, facts)) for item in written]
     pending = [part for item, target in items for part in _pending(item, target)]
-    playbook = _playbook(f"run {run.run}", session.settings.name, [target for _, target in items])
+    playbook = _playbook(f"run {run.run}", session.scope.settings.name, [target for _, target in items])
     hit = tuple(target for item, target in items if item.kind == "off")
     approved = Approved(impact=Impact(found=_found(run), power_cycles=hit))
     return journal.create(
         RunRecord(
             what=f"resume --from-vcenter {run.run}",
-            inventory=str(session.inventory.path.absolute()),
-            scope=Scope(vcenter=session.settings.name, address=session.vcenter.name),
-            instance=session.vcenter.about.instance,
+            inventory=str(session.scope.inventory.path.absolute()),
+            scope=Scope(vcenter=session.scope.settings.name, address=session.connection.vcenter.name),
+            instance=session.connection.vcenter.about.instance,
             out_record=run.run,
         ),
         RunDocuments(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.runs.locking import held
 from vsphere_ai.app.runs.open_runs import announce_ssh
@@ -53,10 +53,10 @@ def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode
 
     `lock` None: the mode of the run, and the lock in vCenter where addresses are given, which a weaker one forbids.
     """
-    if session.vcenter.about.instance != record.run.instance:
+    if session.connection.vcenter.about.instance != record.run.instance:
         text = f"run {record.id} was on another vCenter than this inventory leads to now"
         raise Conflict(text, "check the inventory", rule="run.other-vcenter")
-    mode = lock or (session.lock_mode if session.lock_mode == "vcenter" else record.run.lock)
+    mode = lock or (session.scope.lock_mode if session.scope.lock_mode == "vcenter" else record.run.lock)
     with held(session, run, mode, emit) as locks, hold_run(record.id):
         yield locks
 
@@ -71,15 +71,23 @@ def plan_from(
     fleet_record.require_free(record.id)
     _require_free(record)
     # from here on vCenter is waited for as in the run itself
-    session.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
+    session.connection.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
     announce_ssh(session, emit)
-    starts = session.inventory.start_ssh
-    context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=starts, leave=session.leave)
+    starts = session.scope.inventory.start_ssh
+    context = Context(
+        session.connection.vcenter,
+        session.connection.shell,
+        lambda *_: (),
+        {},
+        {},
+        start_ssh=starts,
+        leave=session.connection.leave,
+    )
     outstanding = record.pending()
     _forget_gone(context, record)
     unreachable = quiesce(context, StepExecutor(context), record, emit)
     approved = Approved.model_validate(record.documents.approved)
-    session.approved_hosts = {
+    hosts = {
         i.target.ref: str(c.after)
         for i in approved.items
         if is_planned_ref(i.target.ref)
@@ -87,13 +95,13 @@ def plan_from(
         if c.field == "host"
     }
     looks = {f.host.ref for f in approved.impact.found if f.mig}
-    plan, estate, resumed = plan_again(session, playbook, record.pending(), looks)
+    plan, estate, resumed = plan_again(session, playbook, record.pending(), looks, hosts)
     kept = {*resumed.true, *resumed.unclear, *unreachable, *_still_shutting_down(record, plan)}
     # it was never made, or someone else has closed it
     record.resolve(*(d for d in record.pending() if d not in kept and d.kind != "lock"))
     # these are not as the plan takes them to be
     out = {d.target for d in record.pending() if d.kind in OUT_OF_SERVICE}
-    plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel, out=out)
+    plan = with_answers(plan, session.connection.vcenter, estate, parallel=session.scope.options.parallel, out=out)
     missing = gone(playbook, outstanding, estate, approved)
     for target in missing:
         emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.out_of_service import out_runs
 from vsphere_ai.connect import vcenter_lock
@@ -66,11 +67,11 @@ def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emi
     Returns the locks as they were, and whether one was removed. `Locked` while its holder runs on this machine.
     """
     with open_session(request.estate, None, emit) as session:
-        note = locks.here(session.vcenter.about.instance)
-        found = vcenter_lock.find(session.vcenter)
-        expired = found is not None and found.expired(session.vcenter.now())
-        out = tuple(line for run in out_runs(session.vcenter) for line in run.lines())
-        state = LockState(session.vcenter.name, note, found, expired, out)
+        note = locks.here(session.connection.vcenter.about.instance)
+        found = vcenter_lock.find(session.connection.vcenter)
+        expired = found is not None and found.expired(session.connection.vcenter.now())
+        out = tuple(line for run in out_runs(session.connection.vcenter) for line in run.lines())
+        state = LockState(session.connection.vcenter.name, note, found, expired, out)
         emit(Status(""))
         shown(state)
         if found is None:
@@ -80,6 +81,6 @@ def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emi
             raise Locked(text, "stop it with Ctrl-C, or wait", rule="lock.in-use")
         if not request.confirm():
             return state, False
-        removed = vcenter_lock.remove(session.vcenter, found.ref)
+        removed = vcenter_lock.remove(session.connection.vcenter, found.ref)
         locks.settle({found.ref})
         return state, removed

@@ -42,18 +42,17 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *,
 
     def lost(why: str) -> None:
         emit(Remark("lock.lost", f"The lock in vCenter is lost, so this run stops: {why}"))
-        session.stop(signal.SIGTERM, "stopped: the lock in vCenter was lost")
+        session.connection.stop(signal.SIGTERM, "stopped: the lock in vCenter was lost")
         emit(LockLost())
 
     emit(LockTaken(release))
     try:
-        with hold(session.vcenter, run, mode=mode or session.lock_mode, lost=lost) as locks:
+        with hold(session.connection.vcenter, run, mode=mode or session.scope.lock_mode, lost=lost) as locks:
             if not reads:
                 locks.respect()
-            session.locks = locks
-            yield locks
+            with session.connection.holding(locks):
+                yield locks
     finally:
-        session.locks = None
         emit(LockReleased(release))
         if locks is not None and locks.left:
             emit(Remark("lock.not-removed", f"The lock in vCenter could not be removed: {locks.left}"))

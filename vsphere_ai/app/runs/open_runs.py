@@ -67,7 +67,7 @@ def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterat
 
 def announce(session: Session, emit: Emit) -> None:
     """Report earlier runs on this vCenter that were not finished, and SSH that a killed command left running."""
-    for run, command in history.unfinished(session.vcenter.about.instance).items():
+    for run, command in history.unfinished(session.connection.vcenter.about.instance).items():
         text = f"Run {run} was not finished. See: vsphere-ai run show {run}. Finish it: {command}"
         emit(Remark("run.unfinished", text))
     troubles = journal.unreadable()
@@ -82,7 +82,11 @@ def announce_ssh(session: Session, emit: Emit) -> None:
     """Report where SSH runs since a command was killed, and what stops it."""
     from vsphere_ai.reading.collector import left_running
 
-    for host in left_running(session.vcenter):
-        way = "This command stops it" if session.may_start_ssh else f"Stop it: {session.stopping_ssh(host.name)}"
+    for host in left_running(session.connection.vcenter):
+        way = (
+            "This command stops it"
+            if session.scope.may_start_ssh
+            else f"Stop it: {session.scope.stopping_ssh(host.name)}"
+        )
         text = f"SSH of {host.name} runs because a command that was killed had started it to read. {way}"
         emit(Remark("ssh.left-running", text))

@@ -6,13 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from vsphere_ai.app.estate.read_estate import read_for
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.estate.session_outputs import planned_outputs
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.events.results import VCenterContext, exit_code_of
@@ -44,6 +46,20 @@ from vsphere_ai.sets.rules import merged, rule_steps
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
+
+
+@dataclass(frozen=True)
+class Continued:
+    """What a plan takes over of an unfinished run; nothing of it where there is none.
+
+    `extra` are steps that end what the run has begun, and `hosts` maps the reference of a VM that it is to make to the
+    name of the approved host. `as_read` is the estate that was read, where the plan is made on one that shows what the
+    run has switched as it was before: whether SSH has to be started, and stopped again, is seen there.
+    """
+
+    extra: Mapping[Target, Sequence[Step]] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    as_read: Estate | None = None
 
 
 @dataclass(frozen=True)
@@ -108,10 +124,10 @@ def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -
         announce(session, emit)
         made, estate = make_plan(session, playbook)
         made = checked(session, made, estate)
-        scope = {"vcenter": session.settings.name, "limit": session.options.limit}
+        scope = {"vcenter": session.scope.settings.name, "limit": session.scope.options.limit}
         outputs = planned_outputs(session, playbook, estate)
         playbook = session.split(playbook, estate)
-        around = surroundings(session, made)
+        around = surroundings(session.scope, made)
         return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope, around, outputs)
 
 
@@ -143,9 +159,12 @@ def checked(session: Session, made: Plan, estate: Estate) -> Plan:
     from vsphere_ai.execution.running_clones import clone_problems
     from vsphere_ai.execution.vcenter_checks import with_answers
 
-    lost = {*child_problems(made, session.vcenter, estate), *clone_problems(made, session.vcenter, estate)}
+    lost = {
+        *child_problems(made, session.connection.vcenter, estate),
+        *clone_problems(made, session.connection.vcenter, estate),
+    }
     made = replace(made, problems=tuple(sorted({*made.problems, *lost}, key=by_target))) if lost else made
-    made = with_answers(made, session.vcenter, estate, parallel=session.options.parallel)
+    made = with_answers(made, session.connection.vcenter, estate, parallel=session.scope.options.parallel)
     return with_privileges(session, made, estate)
 
 
@@ -153,24 +172,31 @@ def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
     """Read, and plan. `UsageError` where `--limit` leaves nothing of the playbook."""
     found = read_for(session, playbook)
     session.require_targets(playbook, found)
-    made, estate = _plan(session, playbook, found, {})
-    out = out_problems(session.vcenter, made, found.objects, session.emit)
+    made, estate = _plan(session, playbook, found, Continued())
+    out = out_problems(session.connection.vcenter, made, found.objects, session.connection.emit)
     made = replace(made, problems=tuple(sorted({*made.problems, *out}, key=by_target))) if out else made
     return _with_logins(session, made, estate, playbook), estate
 
 
 def plan_of(session: Session, playbook: Playbook, estate: Estate) -> tuple[Plan, Estate]:
     """Plan on what was read already; no login is proved."""
-    return _plan(session, playbook, estate, {})
+    return _plan(session, playbook, estate, Continued())
 
 
 def plan_again(
-    session: Session, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
+    session: Session,
+    playbook: Playbook,
+    all_pending: Iterable[Pending],
+    looks: Collection[str] = (),
+    hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Plan, Estate, Resumed]:
-    """Read, and plan what an unfinished run has left, with what is pending. `looks`: see `resume.overlay_pending`."""
+    """Read, and plan what an unfinished run has left, with what is pending. `looks`: see `resume.overlay_pending`.
+
+    `hosts`: reference of a VM that the run is to make -> name of the host that was approved for it.
+    """
     found = read_for(session, playbook)
     resumed = overlay_pending(found, all_pending, looks)
-    made, estate = _plan(session, playbook, resumed.estate, resumed.extra, found)
+    made, estate = _plan(session, playbook, resumed.estate, Continued(resumed.extra, hosts, found))
     return _with_logins(session, made, with_probes(found, estate), playbook), estate, resumed
 
 
@@ -181,53 +207,47 @@ def _with_logins(session: Session, plan: Plan, estate: Estate, playbook: Playboo
 
     probing = reading_back(session.desired(playbook, estate))
     request = session.request(lambda _: depth_for(estate, {}))
-    prober = prober_of(session.vcenter, session.shells, request) if session.shells else None
-    access = ssh_checks.SshAccess(session.inventory.ssh, prober, session.options.ssh_login, session.options.parallel)
+    prober = (
+        prober_of(session.connection.vcenter, session.connection.shells, request) if session.connection.shells else None
+    )
+    access = ssh_checks.SshAccess(
+        session.scope.inventory.ssh, prober, session.scope.options.ssh_login, session.scope.options.parallel
+    )
     return ssh_checks.with_logins(plan, estate, access, probing)
 
 
-def _plan(
-    session: Session,
-    playbook: Playbook,
-    estate: Estate,
-    extra: Mapping[Target, Sequence[Step]],
-    found: Estate | None = None,
-) -> tuple[Plan, Estate]:
-    """Plan; where that reboots hosts whose GPUs were not asked, or VMs may move there, ask and plan again.
-
-    `found` is what was read where `estate` shows what an unfinished run has switched as it was before: whether SSH
-    has to be started for a question, and stopped again, is seen there.
-    """
+def _plan(session: Session, playbook: Playbook, estate: Estate, run: Continued) -> tuple[Plan, Estate]:
+    """Plan; where that reboots hosts whose GPUs were not asked, or VMs may move there, ask and plan again."""
     from vsphere_ai.reading.collector import ask_hosts
 
-    made, estate = _made(session, playbook, estate, extra)
+    made, estate = _made(session, playbook, estate, run)
     if any(p.rule == NO_ROOM for p in made.problems):
         from vsphere_ai.execution.second_read import read_around
 
-        shells = session.shells if session.options.ssh_login else None
+        shells = session.connection.shells if session.scope.options.ssh_login else None
         request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
-        estate = read_around(session.vcenter, shells, request, made, estate)
-        made, estate = _made(session, playbook, estate, extra)
+        estate = read_around(session.connection.vcenter, shells, request, made, estate)
+        made, estate = _made(session, playbook, estate, run)
     unread = hosts_to_probe(made.impact, estate)
-    if session.shells is None or not unread or not session.options.ssh_login:
+    if session.connection.shells is None or not unread or not session.scope.options.ssh_login:
         return made, estate
     request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
-    asked = ask_hosts(session.vcenter, session.shells, request, found or estate, unread)
+    asked = ask_hosts(session.connection.vcenter, session.connection.shells, request, run.as_read or estate, unread)
     estate = with_probes(estate, asked)
-    return _made(session, playbook, estate, extra)
+    return _made(session, playbook, estate, run)
 
 
-def _made(
-    session: Session, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]
-) -> tuple[Plan, Estate]:
+def _made(session: Session, playbook: Playbook, estate: Estate, run: Continued) -> tuple[Plan, Estate]:
     """Plan; the estate comes back without values that are not as vSphere defines them."""
 
     def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], PlanContext, Estate]:
-        estate = session.placed(playbook, estate)
+        estate = session.placed(playbook, estate, run.hosts)
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
-        agents = managed(playbook, session.inventory, estate, vcenter=session.settings.name)
+        agents = managed(playbook, session.scope.inventory, estate, vcenter=session.scope.settings.name)
         desired = session.desired(playbook, estate)
-        more = merged(extra, ledger_steps(estate, desired), rule_steps(session.set_plays(playbook), desired, estate))
+        more = merged(
+            run.extra, ledger_steps(estate, desired), rule_steps(session.scope.set_plays(playbook), desired, estate)
+        )
         return desired, PlanContext(more, out, agents), estate
 
     (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)

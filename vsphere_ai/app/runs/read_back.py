@@ -67,7 +67,9 @@ class ReadBack:
         everything = replace(self.session.request(lambda _: depth), start_ssh=False, progress=None)
         request = narrowed(everything, target, wanted[target], self.estate)
         shared = self.shared or target.kind not in ("host", "vm")
-        fresh = collect_one(self.session.vcenter, self.session.shells, request, depth, shared=shared)
+        fresh = collect_one(
+            self.session.connection.vcenter, self.session.connection.shells, request, depth, shared=shared
+        )
         if target.ref not in fresh.objects:
             what = (
                 f"{target.name} is not in the inventory any more: it was removed, or the account may no longer see it"

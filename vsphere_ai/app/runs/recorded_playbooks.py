@@ -17,6 +17,7 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.sets.wanted import pin_leaving
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.model.records.run_record import JsonObject
 
@@ -31,18 +32,20 @@ def before(session: Session, playbook: Playbook, plan: Plan, estate: Estate) -> 
     wanted = session.desired(playbook, estate)
     view = View(estate, observe(estate, kinds()), stated=wanted.stated)
     changing = {(i.target, i.kind) for i in plan.changed()}
-    plays = [_play_before(session, t, p, [k for k in kinds() if (t, k) in changing], view) for t, p in wanted.items()]
+    plays = [
+        _play_before(session.scope, t, p, [k for k in kinds() if (t, k) in changing], view) for t, p in wanted.items()
+    ]
     return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
 
 
-def _play_before(session: Session, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
+def _play_before(scope: EstateScope, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
     stated = stated_before(target, changing, view, kinds())
-    how = (plan.rolling, plan.power, session.settings.name)
+    how = (plan.rolling, plan.power, scope.settings.name)
     return Play(target.name, target.kind, target.ref, stated, *how, targets=(target,))
 
 
 def pinned(session: Session, playbook: Playbook, estate: Estate) -> Playbook:
     """Return a playbook that is for the targets it means now, narrowed by `--limit`, whatever they are called."""
     only = session.desired(playbook, estate)
-    done = desired.pinned(playbook, session.inventory, estate, only, vcenter=session.settings.name)
+    done = desired.pinned(playbook, session.scope.inventory, estate, only, vcenter=session.scope.settings.name)
     return pin_leaving(done, only, estate)

@@ -73,13 +73,13 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
         anew = _reboots_again(plan, record, allowed=request.reboot_again, emit=emit)
         asked = _more(plan, record, emit) or anew
         may_go = approved_to_go(plan, Approved.model_validate(record.documents.approved), record.done())
-        around = surroundings(session, plan)
+        around = surroundings(session.scope, plan)
         proposal = Proposal(
             plan, digest(plan), around, not request.dry_run and (request.yes or not asked), may_go=may_go
         )
         if not approve(proposal, request.confirm, emit, ConfirmedCounts(request.destroy, request.reboot)):
             if not plan.steps and not request.dry_run:
-                settle_record(session.vcenter, plan, record, emit)
+                settle_record(session.connection.vcenter, plan, record, emit)
                 record.update(ended=True, exit_code=origin.problem_code, signal=0, skipped=origin.omitted, open=[])
             return RunResult(plan, origin.problem_code or int(bool(origin.gone)), record.id, gone=origin.gone)
         return carry_out(session, planned, _anew(origin, record, locks) if anew else origin, emit)

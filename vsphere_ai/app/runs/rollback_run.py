@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai.admission.oracles import CHECK
+from vsphere_ai.app.estate.connection import EstateConnection
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
 from vsphere_ai.app.events.results import Proposal, RunResult
@@ -26,7 +27,6 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.runs import history, journal
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import Session
     from vsphere_ai.app.runs.run_changes import RunChanges
     from vsphere_ai.language.playbooks.play import Playbook
     from vsphere_ai.planning.document import ItemDocument
@@ -70,13 +70,13 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         made = {i.target.name for i in tried if is_planned_ref(i.target.ref)}
         gone = tuple(t for t in gone if t.name not in made)  # before the run they were not there either
         plan = _with_remedies(with_not_reverted(planned.plan, tried, planned.estate, kinds()), record.id, made)
-        _report_vms(session, tried, emit)
+        _report_vms(session.connection, tried, emit)
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))
-        proposal = Proposal(plan, digest(plan), surroundings(session, plan), request.yes and not request.dry_run)
+        proposal = Proposal(plan, digest(plan), surroundings(session.scope, plan), request.yes and not request.dry_run)
         if not approve(proposal, request.confirm, emit, ConfirmedCounts(reboot=request.reboot)):
             if not plan.steps and not request.dry_run:
-                settle_record(session.vcenter, plan, record, emit)
+                settle_record(session.connection.vcenter, plan, record, emit)
                 record.update(rolled_back="")  # everything is as it was before the run
             return RunResult(plan, int(bool(gone)), gone=gone)
         origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)
@@ -109,11 +109,11 @@ def _with_remedies(plan: Plan, run: str, made: Collection[str]) -> Plan:
     return replace(plan, problems=tuple(problems))
 
 
-def _report_vms(session: Session, tried: Sequence[ItemDocument], emit: Emit) -> None:
+def _report_vms(connection: EstateConnection, tried: Sequence[ItemDocument], emit: Emit) -> None:
     """Name the VMs that the run made or destroyed: a rollback makes none and destroys none."""
     names = {i.target.ref: i.target.name for i in tried if is_planned_ref(i.target.ref)}
     adopted = {i.target.ref for i in tried for c in i.changes if c.field == "adopted"}
-    there = session.vcenter.read_objects(sorted(names), {"VirtualMachine": ("name",)}) if names else {}
+    there = connection.vcenter.read_objects(sorted(names), {"VirtualMachine": ("name",)}) if names else {}
     for ref, name in sorted(names.items(), key=lambda each: each[1]):
         if ref in there and ref in adopted:
             text = f"{name} stays a VM of its set; to take it out of it, remove its settings {PREFIX}* by hand"

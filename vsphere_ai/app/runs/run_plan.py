@@ -83,36 +83,40 @@ class Origin:
 def carry_out(session: Session, planned: PlannedRun, origin: Origin, emit: Emit) -> RunResult:
     """Run a confirmed plan to its end, and record it."""
     plan = planned.plan
-    require_lock(plan, session.locks)
+    require_lock(plan, session.connection.locks)
     require_privileges(session, plan, planned.estate)
-    passwords = guest_passwords(plan, session.inventory.base)
+    passwords = guest_passwords(plan, session.scope.inventory.base)
     record = origin.resumes or _new_record(session, planned, origin)
     if origin.resumes is not None:
         history.mark_resumed(record)
     if origin.locks is not None:
         origin.locks.serve(record)
 
-    shared = shared_record(session.vcenter, plan, record, planned.estate)
+    shared = shared_record(session.connection.vcenter, plan, record, planned.estate)
     context = replace(_context(session, planned, record, _waiting(emit, "run.notice"), passwords), note=shared)
     if origin.measure is not None:
         context = replace(context, measure=origin.measure)
-    runner = Runner(plan, StepExecutor(context), emit, parallel=session.options.parallel, record=shared)
+    runner = Runner(plan, StepExecutor(context), emit, parallel=session.scope.options.parallel, record=shared)
     if origin.budget is not None:
         runner.share(RunBudget(origin.budget, record.id))
-    session.stop.attach(runner)
-    emit(RunStarted(record.id, plan, session.stop, times_of(session, plan), world_of(session)))
-    session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=task_recorder(record))
+    session.connection.stop.attach(runner)
+    emit(RunStarted(record.id, plan, session.connection.stop, times_of(session.scope, plan), world_of(session.scope)))
+    session.connection.vcenter.serve(
+        record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=task_recorder(record)
+    )
     shared.take_up(kept=origin.resumes is not None)
     if origin.takes_over is not None:  # what it had is in this run's record now
-        drop_record(session.vcenter, origin.takes_over)
+        drop_record(session.connection.vcenter, origin.takes_over)
     run = runner.run()
     if why := shared.finish():
         emit(Remark("out-record.not-removed", f"What this run had out of service still stands in vCenter: {why}"))
     others = origin.reports_open_runs and not run.signal
-    result = _result(run, record.id, origin, open_runs(session.vcenter, planned.estate.objects) if others else ())
+    result = _result(
+        run, record.id, origin, open_runs(session.connection.vcenter, planned.estate.objects) if others else ()
+    )
     emit(RunEnded(result))
     counts = {"exit_code": run.exit_code or origin.problem_code, "skipped": run.unstarted + origin.omitted}
-    record.update(ended=True, signal=run.signal, stopped=session.stop.why, open=list(run.open), **counts)
+    record.update(ended=True, signal=run.signal, stopped=session.connection.stop.why, open=list(run.open), **counts)
     history.rolled_back(record)
     emit(RunRecorded(result))
     return result
@@ -140,26 +144,26 @@ def _context(
     found = {f.host.ref: f for f in Approved.model_validate(record.documents.approved).impact.found}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in plan.changed())
-    back, instance = ReadBack(session, playbook, estate, shared), session.vcenter.about.instance
+    back, instance = ReadBack(session, playbook, estate, shared), session.connection.vcenter.about.instance
     return Context(
-        vcenter=session.vcenter,
-        shell=session.shell,
-        leave=session.leave,
+        vcenter=session.connection.vcenter,
+        shell=session.connection.shell,
+        leave=session.connection.leave,
         left=back.left,
         again=back.again,
         gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
         found=found,
         hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
-        stop=session.stop.event,
+        stop=session.connection.stop.event,
         note=record,
         planned=estate.objects,
         notice=notice,
-        start_ssh=session.inventory.start_ssh,
-        ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
+        start_ssh=session.scope.inventory.start_ssh,
+        ssh_user=session.scope.inventory.ssh.username if session.scope.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
-        within=session.vcenter.doing,
+        within=session.connection.vcenter.doing,
         passwords=passwords,
-        lock=lambda: session.locks.lock if session.locks else None,
+        lock=lambda: session.connection.locks.lock if session.connection.locks else None,
         give_back=partial(release_at_programs, session),
     )
 
@@ -176,7 +180,7 @@ def task_recorder(record: Journal) -> Callable[[str, str], None]:
 
 def _new_record(session: Session, planned: PlannedRun, origin: Origin) -> Journal:
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
-    around = surroundings(session, plan)
+    around = surroundings(session.scope, plan)
     approved = PlanDocument.of(plan, around.estimate, around.world).approved()
     if playbook.variables:
         approved = approved.model_copy(update={"variables": playbook.variables})
@@ -188,8 +192,12 @@ def _new_record(session: Session, planned: PlannedRun, origin: Origin) -> Journa
     record = journal.create(
         RunRecord(
             what=origin.what,
-            inventory=str(session.inventory.path.absolute()),
-            scope=Scope(vcenter=session.settings.name, address=session.vcenter.name, limit=session.options.limit),
+            inventory=str(session.scope.inventory.path.absolute()),
+            scope=Scope(
+                vcenter=session.scope.settings.name,
+                address=session.connection.vcenter.name,
+                limit=session.scope.options.limit,
+            ),
             instance=plan.about.instance,
             rolls_back=earlier.id if earlier and origin.reverts else "",
             takes_over=earlier.id if earlier else "",

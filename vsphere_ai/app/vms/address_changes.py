@@ -13,7 +13,8 @@ from vsphere_ai.addresses.ledger_text import ledger_text
 from vsphere_ai.addresses.request import AddressProblem
 from vsphere_ai.addresses.reserving import reserve, unreserve
 from vsphere_ai.app.estate.address_reading import RecordedLeases, read_evidence, read_recorded
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.address_programs import release_at_programs
 from vsphere_ai.app.runs.locking import held
@@ -69,7 +70,7 @@ def reserve_addresses(request: ReserveRequest, confirm: Agree, emit: Emit = igno
         agreed = _agreed(confirm, f"reserve {span} for {request.note}", emit)
         if agreed:
             store(hold, found, after)
-        return AddressChange(session.vcenter.name, f"{span} reserved for {request.note}", agreed)
+        return AddressChange(session.connection.vcenter.name, f"{span} reserved for {request.note}", agreed)
 
 
 def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = ignore) -> AddressChange:
@@ -87,7 +88,7 @@ def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = igno
         if agreed:
             release_at_programs(session, found.ledger, after)
             store(hold, found, after)
-        return AddressChange(session.vcenter.name, f"{what} released", agreed)
+        return AddressChange(session.connection.vcenter.name, f"{what} released", agreed)
 
 
 @contextmanager

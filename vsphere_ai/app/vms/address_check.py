@@ -9,7 +9,8 @@ from vsphere_ai.addresses.in_use import InUse
 from vsphere_ai.addresses.lease_findings import lease_findings
 from vsphere_ai.addresses.usage import OutOfRange, strays
 from vsphere_ai.app.estate.address_reading import read_evidence, read_recorded
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.model.finding import Finding, Subject
 
@@ -48,4 +49,4 @@ def verify_leases(request: VerifyLeasesRequest, emit: Emit = ignore) -> VerifyLe
         states = assess(found.ledger, found.terms.pools, evidence)
         lost = unrecorded(found.ledger, found.terms.pools, evidence)
         gone = tuple(strays(found.ledger, found.terms))
-        return VerifyLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms, tuple(lost))
+        return VerifyLeasesResult(session.connection.vcenter.name, tuple(states), gone, evidence.vms, tuple(lost))

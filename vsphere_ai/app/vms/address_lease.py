@@ -12,7 +12,8 @@ from vsphere_ai.addresses.leasing import lease, wanted_keys
 from vsphere_ai.app.estate.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.estate.read_estate import read_with
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.address_programs import with_answers_of_programs
 from vsphere_ai.app.vms.address_changes import locked, store
@@ -54,18 +55,18 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
     with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
         found = read_recorded(session)
         estate = read_with(session, lambda _: Depth())
-        placed = placed_in(session.set_plays(playbook), estate)
-        wanted = requests_of(placed, estate, partial(groups_of, session.inventory))
+        placed = placed_in(session.scope.set_plays(playbook), estate)
+        wanted = requests_of(placed, estate, partial(groups_of, session.scope.inventory))
         keys = wanted_keys(found.ledger, found.terms, wanted)
         emit(Status(""))
         count = sum(map(len, keys.values()))
         if not count or not confirm(f"ask for {count} addresses of {', '.join(sorted(keys))}"):
-            return LeaseResult(session.vcenter.name)
-        terms = with_answers_of_programs(session, found, wanted)
+            return LeaseResult(session.connection.vcenter.name)
+        terms = with_answers_of_programs(session.scope, found, wanted)
         given = lease(found.ledger, terms, wanted)
         problems = given.problems or find_conflicts(given.new, read_evidence(session).in_use, terms.pools)
         if problems:
             raise Refused("\n".join(e.message for e in problems), problems[0].help, rule=problems[0].rule)
         own = tuple(each for each in given.new if each.pool in keys)
         store(hold, found, given.ledger)
-        return LeaseResult(session.vcenter.name, own, True)
+        return LeaseResult(session.connection.vcenter.name, own, True)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.addresses.pool import AddressPool
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.inventories.inventory import find_inventory
@@ -79,7 +80,7 @@ def list_leases(request: LeasesRequest, emit: Emit = ignore) -> LeasesResult:
             kept = [e for e in kept if _meant(request.names, spans, e.pool, "", e.range)]
             named = {*request.names, *(e.pool for e in leases), *(e.pool for e in kept)}
             use = tuple(each for each in use if each.name in named)
-        return LeasesResult(session.vcenter.name, use, tuple(leases), tuple(kept))
+        return LeasesResult(session.connection.vcenter.name, use, tuple(leases), tuple(kept))
 
 
 def _asked(name: str, known: set[str]) -> AddressRange | None:

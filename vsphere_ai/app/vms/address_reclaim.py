@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from vsphere_ai.addresses.evidence import LeaseState, assess, reclaimable
 from vsphere_ai.addresses.leasing import release
 from vsphere_ai.app.estate.address_reading import read_evidence, read_recorded
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, Waiting, ignore
 from vsphere_ai.app.runs.address_programs import release_at_programs
 from vsphere_ai.app.vms.address_changes import locked, store
@@ -62,7 +63,7 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
     with open_session(request.estate, None, emit) as session:
         first, before = _read(session, request)
         if not reclaimable(first, first):
-            return Reclaim(session.vcenter.name, left=_left(first, ()))
+            return Reclaim(session.connection.vcenter.name, left=_left(first, ()))
         _wait(request.grace, emit)
         with locked(session, "ipam reclaim", emit) as hold:
             found = read_recorded(session)
@@ -71,7 +72,7 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
             second = assess(found.ledger, found.terms.pools, evidence)
             keep = reclaimable(first, second)
             going = [e for e in second if e.lease.nic.set in keep and e.lease.index > keep[e.lease.nic.set]]
-            plan = Reclaim(session.vcenter.name, tuple(going), tuple(keep.items()), _left(second, going))
+            plan = Reclaim(session.connection.vcenter.name, tuple(going), tuple(keep.items()), _left(second, going))
             emit(Status(""))
             if not keep or not request.confirm(plan):
                 return plan
@@ -85,8 +86,8 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
 
 def _read(session: Session, request: ReclaimRequest) -> tuple[list[LeaseState], int]:
     """Read leases, then their owners; return the leases with their states, and how many VMs were seen."""
-    root = str(session.vcenter.service("rootFolder"))
-    missing = session.vcenter.missing_privileges([root], _SIGHT).get(root, ())
+    root = str(session.connection.vcenter.service("rootFolder"))
+    missing = session.connection.vcenter.missing_privileges([root], _SIGHT).get(root, ())
     if missing:
         text = f"the account lacks {', '.join(missing)} on the root folder: VMs that it does not see look deleted"
         raise Denied(text, "give it a role with these on the root folder, for all below it", rule="addresses.no-view")

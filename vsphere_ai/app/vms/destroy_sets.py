@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from vsphere_ai.addresses.holding import RESERVED
 from vsphere_ai.addresses.ledger_text import read_ledger
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session, require_no_values
+from vsphere_ai.app.estate.scope import EstateRequest, require_no_values
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.events.results import RunResult
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply_playbook
@@ -71,9 +72,11 @@ def destroy(request: DestroyRequest, emit: Emit = ignore) -> RunResult:
 def _require_known(request: DestroyRequest, emit: Emit) -> None:
     """Refuse the name of a set that no VM carries in its mark, and that has no address, in quarantine or held."""
     with open_session(request.estate, None, emit) as session:
-        vms = session.vcenter.read({"VirtualMachine": ("config.extraConfig", "config.instanceUuid")})
+        vms = session.connection.vcenter.read({"VirtualMachine": ("config.extraConfig", "config.instanceUuid")})
         marks = [mark.set for facts in vms.values() if (mark := mark_of(facts)) is not None]
-        held = [nic.set for nic in read_ledger(read_text(session.vcenter).text).holdings if nic.set != RESERVED]
+        held = [
+            nic.set for nic in read_ledger(read_text(session.connection.vcenter).text).holdings if nic.set != RESERVED
+        ]
     if request.what not in (*marks, *held):
         text = f"there is no set '{request.what}' in this vCenter"
         raise UsageError(text, suggest(request.what, {*marks, *held}, "it has"), rule="usage.no-set")

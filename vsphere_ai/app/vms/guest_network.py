@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import named, report_malformed
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.guests.observed import PATHS, ObservedNetwork, observed_network
 from vsphere_ai.model.estate.malformed import evaluate
@@ -45,12 +46,12 @@ def guest_networks(request: GuestNetworkRequest, emit: Emit = ignore) -> GuestNe
     with open_session(request.estate, None, emit) as session:
 
         def choose(estate: Estate) -> Depth:
-            vms = named(session, estate, "vm", request.vms)
+            vms = named(session.scope, estate, "vm", request.vms)
             return Depth(frozenset(), frozenset(vm.ref for vm in vms))
 
         reading = replace(session.request(choose), paths={"VirtualMachine": PATHS}, probes=(), queries=())
-        estate = collect(session.vcenter, None, reading)
-        chosen = named(session, estate, "vm", request.vms)
+        estate = collect(session.connection.vcenter, None, reading)
+        chosen = named(session.scope, estate, "vm", request.vms)
     found, estate = evaluate(estate, lambda e: tuple(observed_network(vm, e[vm.ref]) for vm in chosen))
     report_malformed(estate, emit)
     return GuestNetworkResult(estate, found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.events.results import RunResult
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply_playbook

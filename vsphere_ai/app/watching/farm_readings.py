@@ -50,7 +50,7 @@ class FarmReader:
         self._live = LiveCursor(session) if follows else None
         self._stopped = threading.Event()
         self._listeners: list[Callable[[], None]] = []
-        self.state = FarmState(world_of(session))
+        self.state = FarmState(world_of(session.scope))
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this after each reading, in the reader's thread."""

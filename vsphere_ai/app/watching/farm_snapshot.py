@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.estate.read_estate import OF_PATHS, read_everything
-from vsphere_ai.app.estate.session import EstateRequest, Session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import Session
 from vsphere_ai.app.gpus.gpu_capacity import Uses, uses_now
 from vsphere_ai.app.runs.plan_playbook import make_plan
 from vsphere_ai.app.runs.surroundings import world_of
@@ -93,9 +94,9 @@ def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmS
     (gpus, traces), estate = evaluate_with(kinds(), estate, looked)
     drift = tuple(_drift(session, playbook) for playbook in playbooks)
     seconds = time.monotonic() - began
-    about, asked = own.vcenter.about, own.shells is not None
+    about, asked = own.connection.vcenter.about, own.connection.shells is not None
     lasting = is_lasting(estate) and all(each.lasting for each in drift)
-    return FarmSnapshot(world_of(own), about, estate, gpus, traces, drift, time.time(), seconds, asked, lasting)
+    return FarmSnapshot(world_of(own.scope), about, estate, gpus, traces, drift, time.time(), seconds, asked, lasting)
 
 
 def _has_rdma(estate: Estate, vm: str) -> bool:
@@ -107,7 +108,7 @@ def _drift(session: Session, playbook: Playbook) -> PlaybookDrift:
     try:
         plan, estate = make_plan(session.again(playbook), playbook)
         # addresses of sets are leased in more than properties
-        return PlaybookDrift(name, plan, lasting=is_lasting(estate) and not session.set_plays(playbook))
+        return PlaybookDrift(name, plan, lasting=is_lasting(estate) and not session.scope.set_plays(playbook))
     except Denied:
         raise
     except VsphereAiError as error:

@@ -39,11 +39,11 @@ class LiveCursor:
         """
         settled, self._settled = self._settled, False
         begins = not self.began
-        self._reads = self._reads or (None if begins else self._session.vcenter.live())
+        self._reads = self._reads or (None if begins else self._session.connection.vcenter.live())
         changed = self._reads.refresh() if self._reads else None
         if begins or time.monotonic() - self._began >= LONGEST:
             self._began, self.began = time.monotonic(), time.time()
-            self._session.remembered.begin()
+            self._session.connection.remembered.begin()
             if self._reads:
                 self._reads.forget()
             return False

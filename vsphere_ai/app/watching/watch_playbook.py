@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import make_plan
 from vsphere_ai.app.runs.verify_playbook import VerifyResult
@@ -82,7 +83,7 @@ def watch(request: WatchRequest, emit: Emit = ignore, wait: Callable[[float], ob
                 plan, estate = make_plan(session.again(), playbook)
                 result = VerifyResult(plan)
                 # addresses of sets are leased in more than properties
-                live.keep(is_lasting(estate) and not session.set_plays(playbook))
+                live.keep(is_lasting(estate) and not session.scope.set_plays(playbook))
             except Denied:
                 raise
             except VsphereAiError as error:

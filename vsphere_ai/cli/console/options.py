@@ -132,7 +132,7 @@ def gathering(name: str, load: Callable[[], type[T]], *options: Callable[[F], F]
 
 def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     def load() -> type[EstateRequest]:
-        from vsphere_ai.app.estate.session import EstateRequest
+        from vsphere_ai.app.estate.scope import EstateRequest
 
         return EstateRequest
 

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vsphere_ai.app.estate.connection import EstateConnection
 from vsphere_ai.app.estate.read_estate import read_everything, read_for
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.app.training.benchmarks.history import newest
@@ -79,12 +81,12 @@ def assess(request: AssessRequest, emit: Emit = ignore) -> AssessResult:
     """
     answers = load_attestations(request.attestations, tuple(QUESTIONS)) if request.attestations else {}
     playbook = load(request.playbook, request.estate, emit) if request.playbook else None
-    with open_session(request.estate, playbook, emit) as session:
-        session.more_paths = assessment.properties()
+    with open_session(request.estate, playbook, emit) as opened:
+        session = opened.reading_also(assessment.properties())
         found, farm = _assess_playbook(session, playbook, answers) if playbook else _assess_all(session, answers)
         names = tuple(h.name for h in farm.hosts), tuple(v.name for v in farm.vms)
         return AssessResult(
-            session.vcenter.about, str(request.playbook or ""), *names, found.findings, found.not_applicable
+            session.connection.vcenter.about, str(request.playbook or ""), *names, found.findings, found.not_applicable
         )
 
 
@@ -96,7 +98,9 @@ def _assess_playbook(
     records = replace(
         _records(session, answers),
         drift=_drift(made),
-        anti_affinity=frozenset(p.wanted.name for p in session.set_plays(playbook) if p.wanted.placement.anti_affinity),
+        anti_affinity=frozenset(
+            p.wanted.name for p in session.scope.set_plays(playbook) if p.wanted.placement.anti_affinity
+        ),
     )
 
     def examined(estate: Estate) -> tuple[Assessment, AssessedFarm]:
@@ -111,7 +115,7 @@ def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[A
     estate, records = read_everything(session), _records(session, answers)
 
     def examined(estate: Estate) -> tuple[Assessment, AssessedFarm]:
-        chosen = frozenset(t.ref for t in session.limited(estate, (*estate.hosts, *estate.vms)))
+        chosen = frozenset(t.ref for t in session.scope.limited(estate, (*estate.hosts, *estate.vms)))
         on = frozenset(v.ref for v in estate.vms if estate.is_on(v.ref))
         return _examined(View(estate, observe(estate, kinds())), on, records, chosen)
 
@@ -126,33 +130,33 @@ def _examined(
 
 
 def _records(session: Session, answers: Mapping[str, Attestation]) -> Records:
-    ssh = session.inventory.ssh
+    ssh = session.scope.inventory.ssh
     login: Literal["password", "key", "none"] = "none" if ssh is None else "password" if ssh.password else "key"
     return Records(
         datetime.now(UTC).date(),
         ssh_login=login,
-        surplus=_surplus(session),
-        options=_options(session),
+        surplus=_surplus(session.connection),
+        options=_options(session.connection),
         attestations=answers,
-        measured=newest(session.vcenter.about.instance),
-        checked=last_checks(session.vcenter.about.instance),
+        measured=newest(session.connection.vcenter.about.instance),
+        checked=last_checks(session.connection.vcenter.about.instance),
     )
 
 
-def _surplus(session: Session) -> tuple[str, ...] | None:
-    root = str(session.vcenter.service("rootFolder"))
+def _surplus(connection: EstateConnection) -> tuple[str, ...] | None:
+    root = str(connection.vcenter.service("rootFolder"))
     try:
-        lacking = session.vcenter.missing_privileges((root,), NEVER_USED).get(root, ())
+        lacking = connection.vcenter.missing_privileges((root,), NEVER_USED).get(root, ())
     except (Denied, StepFailed):
         return None
     return tuple(p for p in NEVER_USED if p not in lacking)
 
 
-def _options(session: Session) -> Mapping[str, str]:
-    manager, found = session.vcenter.service("setting"), {}
+def _options(connection: EstateConnection) -> Mapping[str, str]:
+    manager, found = connection.vcenter.service("setting"), {}
     for name in OPTIONS if manager else ():
         try:
-            answer = session.vcenter.call(str(manager), "QueryOptions", {"name": name})
+            answer = connection.vcenter.call(str(manager), "QueryOptions", {"name": name})
         except (Denied, StepFailed):
             continue
         found.update({str(o["key"]): str(o["value"]) for o in answer or ()})  # type: ignore[union-attr,index,call-overload]

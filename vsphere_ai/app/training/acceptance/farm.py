@@ -132,7 +132,7 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
     """Read the nodes of the set and the facts that a certificate rests on."""
     playbook = load(request.playbook, request.estate, emit)
     with open_session(request.estate, playbook, emit) as session:
-        names = [p.wanted.name for p in session.set_plays(playbook)]
+        names = [p.wanted.name for p in session.scope.set_plays(playbook)]
         if not request.set and len(names) > 1:
             raise UsageError(
                 f"the playbook makes {', '.join(names)}", "name one of them with --set", rule="usage.no-set"
@@ -141,8 +141,7 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
         found = read_nodes(
             session, NodesRequest(playbook=request.playbook, set=chosen, estate=request.estate), playbook
         )
-        session.more_paths = PATHS
-        estate = read_for(session, playbook)
+        estate = read_for(session.reading_also(PATHS), playbook)
 
         def certified(estate: Estate) -> Facts:
             view = View(estate, observe(estate, kinds()))
@@ -150,13 +149,13 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
             return certified_facts(farm, found.nodes)
 
         facts = dict(evaluate_with(kinds(), estate, certified)[0])
-        if session.inventory.guests is not None:
+        if session.scope.inventory.guests is not None:
             from vsphere_ai.connect.secure_shell.guest_survey import survey
 
-            for vm, more in survey(found.nodes, guest_settings(session.inventory), CERTIFIED).items():
+            for vm, more in survey(found.nodes, guest_settings(session.scope.inventory), CERTIFIED).items():
                 if not isinstance(more, VsphereAiError):
                     facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
-        return Acceptance(request, session.vcenter.about.name, chosen, found.nodes, facts)
+        return Acceptance(request, session.connection.vcenter.about.name, chosen, found.nodes, facts)
 
 
 def _with_request(found: Acceptance) -> Acceptance:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.training.nodes.listed import NodesRequest
 from vsphere_ai.compat.certified_facts import parts_of
 from vsphere_ai.health.certificate import Gate, Measurement

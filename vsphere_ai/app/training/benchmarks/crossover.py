@@ -131,15 +131,17 @@ class _Work:
 
     def carried_out(self, playbook: Playbook | None, locks: object) -> CrossoverResult:
         request, options = self._request, self._request.options
-        settings = guest_settings(self._session.inventory)
+        settings = guest_settings(self._session.scope.inventory)
         nodes = read_nodes(self._session, request.nodes, playbook).nodes
         estate, choice = self._chosen(nodes)
         plan = plan_of(estate, self._title, choice.moves, choice.problems)
-        plan = with_answers(plan, self._session.vcenter, estate, parallel=self._session.options.parallel)
+        plan = with_answers(
+            plan, self._session.connection.vcenter, estate, parallel=self._session.scope.options.parallel
+        )
         plan = with_privileges(self._session, plan, estate)
         if choice.why:
             self._emit(Remark("crossover.host", choice.why))
-        proposal = Proposal(plan, digest(plan), surroundings(self._session, plan), request.yes)
+        proposal = Proposal(plan, digest(plan), surroundings(self._session.scope, plan), request.yes)
         confirm = (lambda _: False) if options.dry_run else request.confirm
         if options.dry_run:
             proposal = replace(proposal, confirmed=False)
@@ -153,7 +155,7 @@ class _Work:
         if not choice.test.is_reproduced(before):
             return CrossoverResult(plan, choice.test, choice.test.answer(before, None), before)
         after: dict[Trial, float | None] = {}
-        crossed, stop = choice.test, self._session.stop
+        crossed, stop = choice.test, self._session.connection.stop
 
         def measure(say: Callable[[str], None]) -> None:
             booting = Booting(options.boot_timeout, stop, say, partial(self._silent, choice.moves, nodes))
@@ -173,7 +175,7 @@ class _Work:
     def _silent(self, moves: Moves, nodes: tuple[Node, ...]) -> dict[str, str]:
         """Return the VMs that were moved whose guests do not report the address at which they are reached."""
         own = {n.ref: n for n in nodes if n.ref in {m.vm.ref for m in moves}}
-        seen = self._session.vcenter.read_objects(sorted(own), {"VirtualMachine": GUEST})
+        seen = self._session.connection.vcenter.read_objects(sorted(own), {"VirtualMachine": GUEST})
         said = {ref: {str(facts.get(GUEST[0])), *_addresses(facts)} for ref, facts in seen.items()}
         known = {n.vm: n.address in said.get(ref, set()) or ref in self._unreported for ref, n in own.items()}
         return {vm: "its address is not reported yet" for vm, is_known in known.items() if not is_known}
@@ -181,7 +183,7 @@ class _Work:
     def _are_there(self, moves: Moves) -> bool:
         """Return whether every VM is still on the host it was moved to; DRS or a user may have moved it on."""
         wanted = {m.vm.ref: m for m in moves}
-        seen = self._session.vcenter.read_objects(sorted(wanted), {"VirtualMachine": ("runtime.host",)})
+        seen = self._session.connection.vcenter.read_objects(sorted(wanted), {"VirtualMachine": ("runtime.host",)})
         gone = [m for ref, m in wanted.items() if ref not in seen or seen[ref].get("runtime.host") != m.to.ref]
         for m in gone:
             text = f"{m.vm.name} left {m.to.name} while it was measured: DRS or another user moved it"
@@ -207,8 +209,7 @@ class _Work:
             new = estate.about.api_numbers >= PROFILES_API
             return SWITCH, *(profile_query(host) for host in sorted(around(estate) if new else ()))
 
-        self._session.more_paths = PATHS
-        read = read_with(self._session, depth, ask)
+        read = read_with(self._session.reading_also(PATHS), depth, ask)
         judge = Judge(options.slowdown, options.runs)
         wish = Wish(options.vm, options.to_host, options.swap_with, options.partner)
 

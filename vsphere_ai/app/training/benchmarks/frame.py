@@ -66,7 +66,7 @@ def carry_out_benchmark(benchmark: VmBenchmark[R], nodes: NodesRequest, emit: Em
     about, playbook = benchmark.about, load(nodes.playbook, nodes.estate, emit) if nodes.playbook else None
     with open_session(nodes.estate, playbook, emit) as session:
         read = read_nodes(session, nodes, playbook)
-        settings, hosts = guest_settings(session.inventory), session.shells
+        settings, hosts = guest_settings(session.scope.inventory), session.connection.shells
     about.check_count(read.nodes)
     wanted = about.requirements(read.nodes)
     if wanted is not None:

@@ -45,10 +45,10 @@ def read_health(request: NodesRequest, emit: Emit) -> HealthRead:
     """Return what hosts and guests of VMs answer. Changes nothing."""
     playbook = load(request.playbook, request.estate, emit) if request.playbook else None
     with open_session(request.estate, playbook, emit) as session:
-        settings = guest_settings(session.inventory)
+        settings = guest_settings(session.scope.inventory)
         found = read_nodes(session, request, playbook, PROBES)
         read = datetime.now(UTC)
-        vcenter = session.settings.name
+        vcenter = session.scope.settings.name
     report_malformed(found.estate, emit)
     observed = _observe(found, settings, read, emit)
     use = {o.node.vm: used for o in observed if (used := _in_use(o, loads(o.node, found.estate))) is not None}

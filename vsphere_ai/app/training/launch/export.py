@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.launch.job import job_nodes, load_job
 from vsphere_ai.app.training.launch.machines import RULE, machines_of

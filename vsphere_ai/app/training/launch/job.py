@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.checked import Nodes
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, list_nodes

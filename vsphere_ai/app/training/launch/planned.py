@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.job import LaunchRequest, fewest_of, job_nodes, load_job
 from vsphere_ai.app.training.nodes.checked import Nodes, with_rails

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.control import newest, ras, status
 from vsphere_ai.app.training.launch.job import job_nodes, load_job

@@ -9,7 +9,7 @@ from typing import Literal
 
 import yaml
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes, meant
 from vsphere_ai.errors import Mark

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import named, report_malformed
-from vsphere_ai.app.estate.session import EstateRequest, open_session
+from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.errors import UsageError
 from vsphere_ai.kubernetes.export import ManifestExport, Options, export
@@ -63,15 +64,15 @@ def export_manifests(request: ExportRequest, emit: Emit = ignore) -> ExportResul
     with open_session(request.estate, None, emit) as session:
 
         def choose(estate: Estate) -> Depth:
-            vms = named(session, estate, "vm", request.vms)
+            vms = named(session.scope, estate, "vm", request.vms)
             hosts = {host.ref for vm in vms if (host := estate.host_of(vm.ref))}
             return Depth(frozenset(hosts), frozenset(vm.ref for vm in vms))
 
         reading = replace(session.request(choose), paths=PATHS, probes=(), queries=())
-        estate = collect(session.vcenter, None, reading)
-        chosen = named(session, estate, "vm", request.vms)
-        inventory = session.inventory
-    origin = f"the vCenter {session.settings.name} and the pools of {inventory.path.name}"
+        estate = collect(session.connection.vcenter, None, reading)
+        chosen = named(session.scope, estate, "vm", request.vms)
+        inventory = session.scope.inventory
+    origin = f"the vCenter {session.scope.settings.name} and the pools of {inventory.path.name}"
 
     def made(estate: Estate) -> ManifestExport:
         nodes = nodes_of(estate, chosen, request.interfaces)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.read_estate import named, report_malformed
 from vsphere_ai.app.estate.references import load
-from vsphere_ai.app.estate.session import EstateRequest, Session, open_session
+from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
+from vsphere_ai.app.estate.session import Session, open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.training.nodes.facts import PATHS, Chosen, NodeState, node_of
 from vsphere_ai.app.training.nodes.topology import HOST_PATHS
@@ -81,7 +82,7 @@ def read_nodes(
     """Read the nodes of a request within a session, whose playbook was loaded; their hosts are asked the probes."""
     from vsphere_ai.reading.collector import Depth, collect
 
-    plays = _plays(session, request, playbook)
+    plays = _plays(session.scope, request, playbook)
 
     def members(estate: Estate) -> list[Member]:
         own = {play.wanted.name for play in plays}
@@ -96,8 +97,8 @@ def read_nodes(
     asked = session.request(choose)
     more = {"VirtualMachine": PATHS, "HostSystem": HOST_PATHS}
     paths = {**asked.paths, **{kind: tuple(sorted({*asked.paths[kind], *own})) for kind, own in more.items()}}
-    shells = session.shells if probes else None
-    read = collect(session.vcenter, shells, replace(asked, paths=paths, probes=probes, queries=()))
+    shells = session.connection.shells if probes else None
+    read = collect(session.connection.vcenter, shells, replace(asked, paths=paths, probes=probes, queries=()))
     laid = session.laid_out(playbook, read, addresses=False).estate
 
     def made(estate: Estate) -> tuple[tuple[Node, NodeState], ...]:
@@ -132,8 +133,8 @@ def guest_settings(inventory: Inventory) -> GuestSettings:
     )
 
 
-def _plays(session: Session, request: NodesRequest, playbook: Playbook | None) -> tuple[SetPlay, ...]:
-    plays = session.set_plays(playbook)
+def _plays(scope: EstateScope, request: NodesRequest, playbook: Playbook | None) -> tuple[SetPlay, ...]:
+    plays = scope.set_plays(playbook)
     if not request.set:
         return plays if not request.vms else ()
     found = tuple(play for play in plays if play.wanted.name == request.set)
@@ -147,10 +148,10 @@ def _plays(session: Session, request: NodesRequest, playbook: Playbook | None) -
 def _refs(session: Session, request: NodesRequest, estate: Estate) -> list[str]:
     """Return the VMs that patterns mean, else those of the plays of a playbook that makes none."""
     if request.vms:
-        return [vm.ref for vm in named(session, estate, "vm", request.vms)]
-    if session.playbook is None:
+        return [vm.ref for vm in named(session.scope, estate, "vm", request.vms)]
+    if session.scope.playbook is None:
         raise UsageError("no VMs are named", "give a playbook, or a pattern of names")
-    return [t.ref for t in session.desired(session.playbook, estate) if t.kind == "vm"]
+    return [t.ref for t in session.desired(session.scope.playbook, estate) if t.kind == "vm"]
 
 
 def _chosen(
@@ -158,7 +159,7 @@ def _chosen(
 ) -> Iterator[Chosen]:
     if not plays:
         yield from (Chosen(ref, control=request.nic) for ref in _refs(session, request, estate))
-    leaves = leaves_of(session.inventory, estate)
+    leaves = leaves_of(session.scope.inventory, estate)
     for play in plays:
         nics = {nic.name: nic for nic in play.wanted.nics}
         if request.nic and request.nic not in nics:

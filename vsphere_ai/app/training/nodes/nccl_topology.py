@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.estate.session import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.nodes.listed import guest_settings, list_nodes, meant
 from vsphere_ai.app.training.nodes.pci import asked_nodes
