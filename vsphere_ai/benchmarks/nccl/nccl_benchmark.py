@@ -97,7 +97,9 @@ class NcclBenchmark(Benchmark[NcclResult]):
 
     def requirements(self, nodes: Sequence[Node]) -> PreflightRequirements | None:
         """Return that nodes need GPUs, as many as a node has ranks."""
-        return PreflightRequirements(self.test.gpus or 0) if self.options.preflight else None
+        if not self.options.preflight:
+            return None
+        return PreflightRequirements() if self.test.gpus is None else PreflightRequirements(self.test.gpus)
 
     def measured(self, result: NcclResult) -> Iterator[Measured]:
         """Yield the run of all VMs, or the median of all pairs; nothing where a pair was not measured."""

@@ -24,9 +24,11 @@ MOST_ELEMENTS, MOST_LEVELS = 10_000, 64
 _BUS_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CLASS = re.compile(r"0x[0-9a-f]{6}")
 _MASK = re.compile(r"[0-9a-f]{1,8}(,[0-9a-f]{8})*")
-_TAG = re.compile(r"<!--.*?-->|<(/?)([A-Za-z]\w*)((?: +(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'))?)*+)(/?)>", re.DOTALL)
+_TAG = re.compile(
+    r"<!--.*?-->|<(/?)([A-Za-z]\w*)((?: +(?:[A-Za-z_]\w*(?:=(?:\"[^\"]*\"|'[^']*'))?)?)*+)(/?)>", re.DOTALL
+)
 _ATTRIBUTE = re.compile(
-    r"(?P<blanks> +)(?:(?P<name>[A-Za-z_]\w*)=(?P<quote>[\"'])(?P<value>.*?)(?P=quote))?", re.DOTALL
+    r"(?P<blanks> +)(?:(?P<name>[A-Za-z_]\w*)(?:=(?P<quote>[\"'])(?P<value>.*?)(?P=quote))?)?", re.DOTALL
 )
 _BELOW = {"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"}, "pci": {"pci", "gpu", "nic", "pcilink"}}
 
@@ -98,7 +100,7 @@ def _element(name: str, text: str, line: int) -> TopologyElement:
             dropped.append(match["name"])
         elif match["name"] in attributes:
             twice.append(match["name"])
-        attributes.setdefault(match["name"], match["value"])
+        attributes.setdefault(match["name"], match["value"] or "")  # NCCL reads a name alone as an empty value
     return TopologyElement(
         name, attributes, line, dropped=tuple(dropped), twice=tuple(twice), has_apostrophes=has_apostrophes
     )

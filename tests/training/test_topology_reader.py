@@ -1,0 +1,74 @@
+"""Topology files as NCCL's own parser takes them (NVIDIA/nccl src/graph/xml.cc, compiled and run on each form)."""
+
+from __future__ import annotations
+
+import pytest
+
+from vsphere_ai.training.exports.finding import faults
+from vsphere_ai.training.exports.nccl_topo import check
+
+PLAIN = """<system version="1">
+<cpu numaid="0" affinity="ffff" arch="x86_64">
+<pci busid="0000:03:00.0" class="0x030200"><gpu dev="0"/></pci>
+</cpu>
+</system>
+"""
+
+
+def nic(more: str = "", domain: int = 0) -> str:
+    return f'<pci busid="{domain:04x}:04:00.0" class="0x020000"{more}/>'
+
+
+def within(text: str) -> str:
+    """The file with something more below its CPU."""
+    return PLAIN.replace("</cpu>", f"{text}</cpu>")
+
+
+READ = {
+    "as it is": PLAIN,
+    "lines end with CR LF": PLAIN.replace("\n", "\r\n"),
+    "a comment": f"<!-- a host -->\n{PLAIN}",
+    "several blanks between attributes": PLAIN.replace(" affinity", "   affinity"),
+    "a blank before the end of a tag": PLAIN.replace('"x86_64">', '"x86_64" >'),
+    "a blank before the end of a single tag": within(nic(" ")),
+    "apostrophes, from 2.27.3 on": PLAIN.replace('"1"', "'1'"),
+    "an entity, which stays as it is": within(nic(' name="a&amp;b"')),
+    "a value with a bracket": within(nic(' name="a>b"')),
+    "a value of 253 characters": within(nic(f' name="{"a" * 253}"')),
+    "an attribute twice": within(nic(' a="1" a="2"')),
+    "an attribute without a value": within(nic(" flag")),
+    "an element that is closed by itself": PLAIN.replace(
+        "</system>", '<cpu numaid="1" affinity="0" arch="x86_64"></cpu></system>'
+    ),
+    "version 1.0": PLAIN.replace('version="1"', 'version="1.0"'),
+    "an element that NCCL does not know": within('<telescope a="1"><lens/></telescope>'),
+    "255 elements": within("".join(nic(domain=number) for number in range(251))),
+}
+REFUSED = {
+    "a tab between tags": PLAIN.replace("\n<cpu", "\n\t<cpu"),
+    "text between tags": PLAIN.replace("\n<cpu", "\nx<cpu"),
+    "a byte order mark": f"\ufeff{PLAIN}",
+    "a declaration of XML": f'<?xml version="1.0"?>\n{PLAIN}',
+    "a type of document": f"<!DOCTYPE system>\n{PLAIN}",
+    "a line break between attributes": PLAIN.replace(" affinity", "\naffinity"),
+    "a tab between attributes": PLAIN.replace(" affinity", "\taffinity"),
+    "blanks around the equals sign": PLAIN.replace('version="1"', 'version = "1"'),
+    "a blank in a closing tag": PLAIN.replace("</cpu>", "</cpu >"),
+    "a value of 254 characters": within(nic(f' name="{"a" * 254}"')),
+    "a closing tag of another name": PLAIN.replace("</cpu>", "</cpx>"),
+    "the end within an element": PLAIN.replace("</system>\n", ""),
+    "version 2": PLAIN.replace('version="1"', 'version="2"'),
+    "no version": PLAIN.replace(' version="1"', ""),
+    "256 elements": within("".join(nic(domain=number) for number in range(252))),
+    "nothing: it is read, and not used": "",
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_what_nccl_reads_is_no_fault(form):
+    assert faults(check(READ[form])) == []
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_what_nccl_refuses_or_does_not_use_is_a_fault(form):
+    assert faults(check(REFUSED[form])) != []
