@@ -216,6 +216,65 @@ def test_folders_of_a_room_import_each_other_in_one_direction():
         pytest.fail(f"a circle of folders: {' -> '.join(error.args[1])}")
 
 
+# rooms with forms of findings: documents, and what readers of JUnit, SARIF and pages take
+OF_FORMS = {"documents", "report"}
+OF_FINDINGS = {"pass", "fail", "warn", "warning", "error", "ok", "broken"}
+
+
+def scales(code: ast.Module) -> set[str]:
+    """The names by which a module knows scales of verdicts: that of findings, and those that it declares itself."""
+    names = {
+        each.asname or each.name
+        for node in ast.walk(code)
+        if isinstance(node, ast.ImportFrom) and node.module == "vsphere_ai.model.finding"
+        for each in node.names
+        if each.name == "Verdict"
+    }
+    for node in code.body:
+        if isinstance(node, ast.Assign) and getattr(getattr(node.value, "value", None), "id", "") == "Literal":
+            words = {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name) and words & OF_FINDINGS}
+    return names
+
+
+def second_findings(code: ast.Module) -> list[str]:
+    """The classes with a verdict or a severity on a scale of findings, and a message."""
+    known = scales(code)
+    found = []
+    for each in (node for node in ast.walk(code) if isinstance(node, ast.ClassDef)):
+        fields = {
+            f.target.id: f.annotation for f in each.body if isinstance(f, ast.AnnAssign) and hasattr(f.target, "id")
+        }
+        named = {k: {n.id for n in ast.walk(v) if isinstance(n, ast.Name)} for k, v in fields.items()}
+        judges = "severity" in fields or bool(named.get("verdict", set()) & known)
+        found += [each.name] if judges and "message" in fields else []
+    return found
+
+
+def test_there_is_one_type_of_finding():
+    wrong = {
+        name: classes
+        for name in modules()
+        if name != "model.finding" and door(name) not in (*OF_FORMS, "lab")
+        if (classes := second_findings(tree(modules()[name])))
+    }
+    assert not wrong, "hold a Finding of model/finding.py, or a tuple of them"
+
+
+@pytest.mark.parametrize(
+    ("code", "classes"),
+    [
+        ("class Fault:\n    severity: str\n    message: str", ["Fault"]),
+        ("Verdict = Literal['ok', 'broken']\nclass Link:\n    verdict: Verdict\n    message: str", ["Link"]),
+        ("from vsphere_ai.model.finding import Verdict\nclass A:\n    verdict: Verdict\n    message: str", ["A"]),
+        ("from vsphere_ai.model.finding import Verdict\nclass Limit:\n    verdict: Verdict\n    most: float", []),
+        ("Verdict = Literal['no', 'unknown']\nclass Reason:\n    verdict: Verdict\n    message: str", []),
+    ],
+)
+def test_a_second_type_of_finding_is_seen(code, classes):
+    assert second_findings(ast.parse(code)) == classes
+
+
 def test_the_page_is_the_list_of_the_rooms():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     assert page == architecture.with_table(page, architecture.arrows()), "make docs"
