@@ -42,12 +42,12 @@ def farm(sets, make_lab, monkeypatch):
     return made
 
 
-def playbook(cli, host, gb, *windows):
+def playbook(cli, host, gb, *windows, rolling=ROLLING):
     """A set of one VM on a host, with so many GB reserved, and hosts whose NICs are changed in maintenance mode."""
     where = f"{{hosts: [esx0{host}.lab.local], vm_host_rule: must}}"
     text = play("train-[01:01]", nics=1, cpus=2, memory_gb=gb, placement=where, more=FULL)
     hosts = ",".join(f"esx0{n}.lab.local" for n in windows)
-    emptied = f"- hosts: {hosts}\n  nics: {{vmnic1: {{speed: 10000}}}}\n  rolling: {ROLLING}\n" if hosts else ""
+    emptied = f"- hosts: {hosts}\n  nics: {{vmnic1: {{speed: 10000}}}}\n  rolling: {rolling}\n" if hosts else ""
     return cli.file(emptied + text)
 
 
@@ -92,12 +92,16 @@ def test_a_new_vm_that_takes_the_only_place_of_a_vm_that_moves_is_refused_with_i
     assert "GB" in problem["message"]
 
 
-def test_a_new_vm_on_a_host_with_a_window_powers_on_before_the_next_window(farm, cli):
-    """The first host is empty by then, and DRS would fill it from the second one."""
+@pytest.mark.parametrize("at_a_time", [1, 2])
+def test_a_new_vm_on_a_host_with_a_window_powers_on_before_the_next_window(farm, cli, at_a_time):
+    """The first host is empty by then, and DRS would fill it from the second one; two at once have no time between."""
     sets = farm((48, 64, 64), ("moves-1", 1, 8), ("moves-2", 2, 30))
-    text = playbook(cli, 1, 32, 1, 2)
+    rolling = ROLLING.replace("}", f", max_unavailable: {at_a_time}}}")
+    text = playbook(cli, 1, 32, 1, 2, rolling=rolling)
     assert sets("plan", text) == 0, cli.out
-    assert "train-01 powered on after the window of esx01.lab.local" in " ".join(cli.out.split())
+    shown = " ".join(cli.out.split())
+    assert ("1 host at a time, not 2" in shown) == (at_a_time == 2)
+    assert "train-01 powered on after the window of esx01.lab.local" in shown
     assert sets("apply", text, "--yes") == 0, cli.out + cli.err
     assert running(sets)["train-01"] == "esx01.lab.local"
     assert running(sets)["moves-2"] == "esx03.lab.local"

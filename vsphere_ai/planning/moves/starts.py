@@ -77,9 +77,7 @@ class Starts:
             return (roll,)
         first, last = self._earliest(roll), len(roll.hosts)
         times = range(first, last + 1) if last <= FEW_HOSTS else (first, last)
-        names = listed([vm.name for vm in new])
-        ordered = (replace(roll, starts=new, starts_at=n, why=_why(roll, names, n)) for n in dict.fromkeys(times))
-        return (replace(roll, starts=new), *ordered)
+        return (replace(roll, starts=new), *(replace(roll, starts=new, starts_at=n) for n in dict.fromkeys(times)))
 
     def _earliest(self, roll: Roll) -> int:
         """Return after how many windows all can power on: those of their own hosts, and of the hosts of their images.
@@ -158,9 +156,14 @@ def _is_on(facts: Facts | None) -> bool:
     return facts is not None and facts.get("runtime.powerState") == "poweredOn"
 
 
-def _why(roll: Roll, names: str, at: int) -> str:
+def with_time(roll: Roll) -> Roll:
+    """Return a roll-out that says when its new VMs power on, where that is not at any time."""
+    at = roll.starts_at
+    if at is None:
+        return roll
     when = "before the first window" if not at else "after the last window"
     if 0 < at < len(roll.hosts):
         when = f"after the window of {roll.hosts[at - 1].name}"
+    names = listed([vm.name for vm in roll.starts])
     why = f"{names} powered on {when}: DRS may move VMs to the same host and take the memory, or find none"
-    return f"{roll.why}; {why}" if roll.why else why
+    return replace(roll, why=f"{roll.why}; {why}" if roll.why else why)

@@ -26,7 +26,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
-from vsphere_ai.planning.moves.starts import Starts
+from vsphere_ai.planning.moves.starts import Starts, with_time
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves
 
 ORDERS, FEW_ORDERS, TRIES = 120, 4, 600
@@ -197,14 +197,14 @@ def first_possible(ways: Sequence[Roll], windows: Windows, begun: Collection[Tar
     for way in ways:
         judged = windows.judge(way)
         if not judged.reason:
-            return way, judged
-    found = (searched(way, windows.judge, begun, windows.may_come_first) for way in dict.fromkeys((ways[1], ways[-1])))
-    kept = list[tuple[Roll, JudgedOrder]]()
-    for roll, judged in found:
-        kept.append((roll, judged))
+            return with_time(way), judged
+    refused: list[tuple[Roll, JudgedOrder]] = []
+    for way in dict.fromkeys((ways[1], ways[-1])):
+        roll, judged = searched(way, windows.judge, begun, windows.may_come_first)
         if not judged.reason:
-            return roll, judged
-    return kept[0]
+            return with_time(roll), judged
+        refused.append((roll, judged))
+    return refused[0]
 
 
 def searched(
