@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.addresses.request import PoolSettings
 from vsphere_ai.app.estate.connection import EstateConnection
+from vsphere_ai.app.estate.desired_states import DesiredStates
 from vsphere_ai.app.estate.scope import EstateRequest, EstateScope, require_no_values, scope_of
 from vsphere_ai.app.events import Emit, Remark, SessionOpened, ignore
 from vsphere_ai.errors import UsageError
@@ -41,7 +42,7 @@ class Session:
 
     def __init__(self, scope: EstateScope, connection: EstateConnection) -> None:
         self._scope, self._connection = scope, connection
-        self._desired: tuple[Playbook, Estate, Desired] | None = None
+        self._states: DesiredStates | None = None
 
     @property
     def scope(self) -> EstateScope:
@@ -76,12 +77,16 @@ class Session:
 
     def desired(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what the playbook sets of each target, narrowed by `--limit`."""
-        known = self._desired  # a run asks for each target that it reads back, on the same estate
-        if known is None or known[0] is not playbook or known[1] is not estate:
+        return self._states_of(playbook, estate).own
+
+    def _states_of(self, playbook: Playbook, estate: Estate) -> DesiredStates:
+        """Return what is desired; derived anew where the last estate that was asked about lists other objects."""
+        known = self._states
+        if known is None or not known.holds_for(playbook, estate):
             every = self.scope.desired(playbook, estate)
             own = Desired({t: every[t] for t in self.scope.limited(estate, tuple(every))})
-            known = self._desired = (playbook, estate, own)
-        return known[2]
+            known = self._states = DesiredStates(playbook, estate, every, own)
+        return known
 
     def split(self, playbook: Playbook, estate: Estate) -> Playbook:
         """Return a playbook whose plays have one value of each variable: those whose hosts have several are parts.
@@ -98,11 +103,13 @@ class Session:
         """Return the playbook's targets that `--limit` leaves out."""
         if not self.scope.options.limit:
             return frozenset()
-        return frozenset(self.scope.desired(playbook, estate)) - set(self.desired(playbook, estate))
+        states = self._states_of(playbook, estate)
+        return frozenset(states.every) - frozenset(states.own)
 
     def require_targets(self, playbook: Playbook, estate: Estate) -> None:
         """Refuse a `--limit` that leaves none of the playbook's targets: nothing to do would say nothing of them."""
-        if not self.desired(playbook, estate) and (every := self.scope.desired(playbook, estate)):
+        states = self._states_of(playbook, estate)
+        if not states.own and (every := states.every):
             text = f"--limit: '{self.scope.options.limit}' leaves none of the targets of {playbook.path}"
             raise UsageError(text, suggest("", (t.name for t in every), "its targets"), rule="usage.limit")
 
@@ -117,14 +124,14 @@ class Session:
         `approved_hosts`: reference of a VM that a run is to make -> name of its host, where that run goes on.
         """
         plays = self.scope.set_plays(playbook)
-        wanted = self.desired(playbook, estate) if plays else Desired()
-        inventory = self.scope.inventory
+        states = self._states_of(playbook, estate) if plays else None
+        inventory, wanted = self.scope.inventory, states.own if states else Desired()
         leaves = leaves_of(inventory, estate) if plays else None
         moved = with_hosts(plays, wanted, with_faults(plays, estate), approved_hosts, leaves)
         if moved is not estate and any(pool.affinity.hosts for pool in inventory.pools.values()):
             moved = addressed_again(plays, moved, self._book)
-        if plays:  # what is wanted of a VM does not depend on its host
-            self._desired = (playbook, moved, wanted)
+        if states is not None:  # what is wanted of a VM does not depend on its host
+            self._states = replace(states, estate=moved)
         return moved
 
     @cached_property
