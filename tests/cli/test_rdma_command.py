@@ -73,7 +73,7 @@ def test_a_whole_path():
     assert (found.host, found.port_group, found.protocol, found.rdma_mtu) == (ESX1, "dvpg-rdma", "rocev2", 4096)
     text = trace_text(around, [found], [])
     assert "  fail" not in text
-    assert text.endswith("1 path: 1 whole")
+    assert text.endswith("1 path: 1 healthy")
     assert fixes_text(around, [found]) == ""
 
 
@@ -239,7 +239,7 @@ def test_json_has_all_of_it():
     around = world(machine(ESX1, **{OPTION: ""}), train(ONE), train(TWO, ESX2))
     found = [t for v in (ONE, TWO) for t in trace(around, v)]
     document = trace_document(around, found, tuple(pairs(found))).as_json()
-    assert [t["whole"] for t in document["traces"]] == [False, True]
+    assert [t["healthy"] for t in document["traces"]] == [False, True]
     (link,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "fail"]
     assert (link["rule"], link["fix"]) == (
         "host.pvrdma-vmknic",
@@ -313,7 +313,7 @@ def test_256_vms_on_32_hosts_are_one_screen(columns):
     assert len(trace_text(around, found[:2], (), columns, full=True).splitlines()) > 130, "each link of each path"
     whole = trace_text(*farm()[:2], (), columns)
     assert len(whole.splitlines()) <= 24
-    assert whole.endswith("256 paths: 256 whole")
+    assert whole.endswith("256 paths: 256 healthy")
 
 
 def test_a_host_that_breaks_the_paths_of_others_is_named_once_and_not_folded_away():
@@ -347,7 +347,7 @@ def test_pairs_are_not_compared_with_each_other(monkeypatch):
 @pytest.mark.parametrize(
     ("one", "form", "code", "words"),
     [
-        ({}, "text", 0, "1 path: 1 whole"),
+        ({}, "text", 0, "1 path: 1 healthy"),
         ({OPTION: ""}, "text", 2, "1 path: 1 broken"),
         ({OPTION: ""}, "playbook", 2, "pvrdma: true"),
         ({OPTION: ""}, "json", 2, '"schema_version": 1'),

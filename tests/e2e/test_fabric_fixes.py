@@ -51,7 +51,7 @@ def run(cli, make_lab, monkeypatch):
     def fix(text, *vms):
         lab = make_lab(text)
         monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-        whole = {t["vm"] for t in traced(cli)["traces"] if t["whole"]}
+        whole = {t["vm"] for t in traced(cli)["traces"] if t["healthy"]}
         before = traced(cli, *vms)
         playbook = before["playbook"]
         for n in range(20, 40):
@@ -60,7 +60,7 @@ def run(cli, make_lab, monkeypatch):
                 assert PLACEHOLDER in cli.err
                 playbook = playbook.replace(PLACEHOLDER, f"10.9.0.{n}/24", 1)
         assert cli("apply", cli.file(playbook, "fix.yml"), "--yes") == 0, playbook + cli.out + cli.err
-        assert whole <= {t["vm"] for t in traced(cli)["traces"] if t["whole"]}, playbook
+        assert whole <= {t["vm"] for t in traced(cli)["traces"] if t["healthy"]}, playbook
         return before, traced(cli, *vms), playbook
 
     return fix

@@ -54,7 +54,7 @@ def test_capacity_drift_and_runs_before_and_after_a_run(cli):
     used, free = (value(cli.out, f"vsphere_ai_gpu_slices_{name}", **own) for name in ("used", "free"))
     assert used + free == value(cli.out, "vsphere_ai_gpu_slices", **own) == 16
     assert value(cli.out, "vsphere_ai_gpus", **own, mode="mig") == 2
-    assert value(cli.out, "vsphere_ai_rdma_paths", state="whole") == 4
+    assert value(cli.out, "vsphere_ai_rdma_paths", state="healthy") == 4
     assert not any("train-" in str(s.labels) for f in families(cli.out).values() for s in f.samples)
 
 

@@ -82,7 +82,7 @@ def traced(cli):
     """Exit code of a trace of all paths, whether these are whole, and what each pair of VMs uses."""
     code = cli("rdma", "trace", "train-*", "-o", "json")
     document = json.loads(cli.out)
-    return code, {t["whole"] for t in document["traces"]}, {(*p["vms"], p["use"]) for p in document["pairs"]}
+    return code, {t["healthy"] for t in document["traces"]}, {(*p["vms"], p["use"]) for p in document["pairs"]}
 
 
 def nics(found):

@@ -103,7 +103,7 @@ def test_screens_of_a_run_that_ends_well(screens):
 def test_screens_of_the_main_job(screens):
     screens.end("apply-main-job", f"apply {MISSION} --yes", 0)
     screens.both("capacity", "capacity --limit esx02.lab.local", 0)
-    screens.both("rdma-trace-whole", "rdma trace train-01", 0)
+    screens.both("rdma-trace-healthy", "rdma trace train-01", 0)
     screens.both("mig-plan-of-a-host", "mig plan 7g.40gb --host esx01.lab.local --gpu 0000:86:00.0", 0)
     (record,) = journal.every()
     screens.one("rollback-main-job", f"rollback {record.id}", 64)

@@ -246,7 +246,7 @@ def trace(hosts: int, vms: int) -> dict[str, Any]:
                 "protocol": "rocev2",
                 "rdma_mtu": 4096,
                 "verdict": "fail" if bad else "unknown" if n % 16 == 5 else "pass",
-                "whole": not bad and n % 16 != 5,
+                "healthy": not bad and n % 16 != 5,
                 "links": links,
             }
         )

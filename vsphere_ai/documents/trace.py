@@ -41,7 +41,7 @@ class PathDocument(DocumentPart):
     protocol: Annotated[str | None, Field(description="RoCE version; null: by default, or not known.")]
     rdma_mtu: Annotated[int | None, Field(description="Bytes; null: not known.")] = None
     verdict: Annotated[Verdict, Field(description="The worst of its links; fail: the path is broken.")]
-    whole: Annotated[bool, Field(description="Whether no link is broken or not known.")]
+    healthy: Annotated[bool, Field(description="Whether no link is broken or not known.")]
     links: tuple[LinkDocument, ...]
 
 

@@ -54,7 +54,7 @@ class Trace:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of its links: a path that fails is broken, one that is no worse than a warning is whole."""
+        """The worst of its links: a path that fails is broken, one that is no worse than a warning is healthy."""
         return worst(link.finding for link in self.links)
 
 

@@ -136,7 +136,7 @@ def _gpus(found: FarmSnapshot) -> Iterator[Metric]:
 
 def _rest(found: FarmSnapshot) -> Iterator[Metric]:
     paths = Counter((verdict_of(t),) for t in found.traces)
-    rows = [((state,), paths[state,]) for state in ("whole", "broken", "unknown")]
+    rows = [((state,), paths[state,]) for state in ("healthy", "broken", "unknown")]
     yield _gauge("rdma_paths", "RDMA paths of PVRDMA adapters by state.", rows, ("state",))
     known = [d for d in found.drift if d.plan is not None]
     one = ("playbook",)

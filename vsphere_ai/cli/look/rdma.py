@@ -60,7 +60,7 @@ def trace_command(vms: Sequence[str], *, full: bool, fail_on: FailOn, form: str,
     Every broken link is shown with its fix; paths that are alike are shown once. VM is a name or a pattern as in a
     play. Changes nothing.
 
-    Exits 0 when every path is whole, 2 when a link is broken, 1 when a link is not known or the command fails;
+    Exits 0 when every path is healthy, 2 when a link is broken, 1 when a link is not known or the command fails;
     `--fail-on` changes from which verdict on.
     """
     from vsphere_ai import app

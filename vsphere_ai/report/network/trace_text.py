@@ -53,7 +53,7 @@ def trace_text(
     elif fixes.unchanged:
         lines += ["NOT CHANGED", *wrapped(((f"  {why}", 4) for why in fixes.unchanged), width), ""]
     broken, unknown = (sum(t.verdict == verdict for t in traces) for verdict in ("fail", "unknown"))
-    count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
+    count = {"healthy": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
     lines.append(f"{counted(len(traces), 'path')}: " + ", ".join(f"{n} {what}" for what, n in count.items() if n))
     return "\n".join(lines)
 
@@ -105,7 +105,7 @@ def path_document(path: Trace) -> PathDocument:
         protocol=path.protocol or None,
         rdma_mtu=path.rdma_mtu,
         verdict=path.verdict,
-        whole=path.verdict not in ("fail", "unknown"),
+        healthy=path.verdict not in ("fail", "unknown"),
         links=tuple(map(_link_document, path.links)),
     )
 

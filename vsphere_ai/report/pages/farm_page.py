@@ -192,8 +192,8 @@ def _gpu_row(use: GpuUse) -> Row:
 
 
 def verdict_of(trace: Trace) -> str:
-    """Return whether a path is ``whole`` or ``broken``, or ``unknown``."""
-    return {"fail": "broken", "unknown": "unknown"}.get(trace.verdict, "whole")
+    """Return whether a path is ``healthy`` or ``broken``, or ``unknown``."""
+    return {"fail": "broken", "unknown": "unknown"}.get(trace.verdict, "healthy")
 
 
 def path_sections(traces: Iterable[Trace]) -> tuple[ReportSection, ...]:
@@ -204,7 +204,7 @@ def path_sections(traces: Iterable[Trace]) -> tuple[ReportSection, ...]:
         (_few((t.vm for t in own), "VM"), _few((t.host for t in own if t.host), "host"), *row)
         for row, own in alike.items()
     ]
-    order = ("broken", "unknown", "whole")
+    order = ("broken", "unknown", "healthy")
     rows.sort(key=lambda row: order.index(row[4]))
     note = "From each PVRDMA adapter to the physical NIC. vsphere-ai rdma trace VM shows every link."
     drawn = path_graph([path_document(trace).as_json() for trace in found], (), "the fabric")

@@ -13,7 +13,7 @@ from vsphere_ai.report.pages.tables import Entry, kept, vcenter_facts
 from vsphere_ai.report.pages.values import JunitCase, Report, ReportFigure, ReportSection, Row, SarifResult, Status
 
 _LINK = ("VMs", "link", "state", "seen", "remedy", "fix", "rule")
-_WHOLE: tuple[Row, ...] = (("all", "", "pass", "every link is whole", "", "", ""),)
+_HEALTHY: tuple[Row, ...] = (("all", "", "pass", "every link is healthy", "", "", ""),)
 
 
 def trace_report(trace: Entry) -> Report:
@@ -22,18 +22,18 @@ def trace_report(trace: Entry) -> Report:
     drawn = path_graph(traces, pairs)
     bad = _links(traces, ("fail", "unknown", "warn", "info"))
     broken = sum(t["verdict"] == "fail" for t in traces)
-    whole = sum(t["whole"] for t in traces)
-    unknown = len(traces) - broken - whole
+    healthy = sum(t["healthy"] for t in traces)
+    unknown = len(traces) - broken - healthy
     status: Status = "fail" if broken else "unknown" if unknown else "pass"
     sections = kept(
-        ReportSection("Paths", _LINK, bad or _WHOLE, "", (drawn,) if drawn else ()),
+        ReportSection("Paths", _LINK, bad or _HEALTHY, "", (drawn,) if drawn else ()),
         ReportSection("Between VMs", ("use", "pairs", "why", "VMs", "because of"), _pairs(pairs)),
         ReportSection("Playbook of the fixes", (), (), code=trace["playbook"].rstrip()),
         ReportSection("Not changed", ("what",), tuple((text,) for text in trace.get("unchanged", ()))),
-        ReportSection("Links that are whole", _LINK, _links(traces, ("pass",)), folded=True),
+        ReportSection("Healthy links", _LINK, _links(traces, ("pass",)), folded=True),
     )
     counts: tuple[tuple[str, int, Status], ...] = (
-        ("whole", whole, "pass"),
+        ("healthy", healthy, "pass"),
         ("broken", broken, "fail"),
         ("not known", unknown, "unknown"),
     )
