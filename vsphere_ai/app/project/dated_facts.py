@@ -47,6 +47,6 @@ def _tables(folder: Traversable, path: str) -> Iterator[DatedFacts]:
         if entry.is_dir():
             yield from _tables(entry, f"{name}/")
         elif entry.name.endswith(".yaml"):
-            table: Any = yaml_value(entry.read_text("utf-8"))
+            table: Any = yaml_value((resources.files("vsphere_ai") / name).read_text("utf-8"))
             if isinstance(table, dict) and isinstance(table.get("read"), date):
                 yield DatedFacts(name, str(table["about"]), table["read"])
