@@ -48,7 +48,9 @@ def test_text_fits_and_says_remedies_and_when_a_kept_gate_was_measured():
     assert "  fail    assess    1 verdict of rules" in shown
     assert "          -> send them away" in shown
     assert shown[-1] == "  pass    rdma      1 measurement, kept: measured 2026-11-20 08:30 UTC"
-    assert gates[0].reasons == (f"security.syslog: {long} (esx01); send them away",)
+    assert [(f.message, f.remedy) for f in gates[0].findings] == [
+        (f"security.syslog: {long} (esx01)", "send them away")
+    ]
 
 
 def test_markdown_has_numbers_facts_and_checksums():

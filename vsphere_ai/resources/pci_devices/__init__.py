@@ -87,7 +87,8 @@ class PciDevices(GpuDevices):
         """Read the passthrough devices, and the host that fixed ones tie the VM to: of a clone, that of its source."""
         found = tuple(d for p in passed_devices(facts) if (d := stated_device(p)) is not None)
         member = member_of(estate, facts.ref)
-        on = estate.host_of(facts.ref if member is None or member.exists else member.place.source)
+        source = "" if member is None or member.exists else member.place.source
+        on = estate.host_of(source or facts.ref)
         return {"devices": found, "host": on.name if on and any(d.host_device for d in found) else None}
 
     def settle(self, target: Target, view: View) -> Self:
