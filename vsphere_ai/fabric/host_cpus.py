@@ -35,11 +35,11 @@ class Processors(NamedTuple):
 
 
 def processors(host: Facts) -> Processors | None:
-    """Return the logical processors of a host; None where they were not read."""
+    """Return the logical processors of a host; None where they were not read, or are no number."""
     threads, cores = host.get(THREADS), host.get(CORES)
     active = (host.get(ACTIVE) or {}).get("active") is not False
     have = threads if active or cores is None else cores
-    return None if have is None else Processors(int(have), active)
+    return Processors(have, active) if isinstance(have, int) else None
 
 
 def cores_of_socket(vm: Facts) -> int | None:
