@@ -72,7 +72,12 @@ def test_every_fault_that_the_lab_refuses_with_is_foreseen():
 TIERS = ({"type": "DRAM", "size": gb(256) * MB}, {"type": "NVMe", "size": gb(768) * MB})
 
 
-@pytest.mark.parametrize(("tiers", "verdict"), [(TIERS, "no"), (TIERS[:1], "yes"), ((), "yes"), (None, "yes")])
+UNREAD = ({"type": "DRAM", "size": None}, TIERS[1])
+
+
+@pytest.mark.parametrize(
+    ("tiers", "verdict"), [(TIERS, "no"), (TIERS[:1], "yes"), ((), "yes"), (None, "yes"), (UNREAD, "unknown")]
+)
 def test_memory_of_a_slower_tier_guarantees_nothing(tiers, verdict):
     """The size of the host has both tiers; 16 GB more than what runs are not there in DRAM."""
     assert answer(farm(**{"hardware.memoryTierInfo": tiers}), vm(reserved_mb=gb(16)))[0] == verdict

@@ -23,26 +23,22 @@ def capacity(host: Facts) -> Bounds | None:
     """Return the MB that a host can guarantee to VMs; None where its memory was not read.
 
     What the hypervisor keeps is the reservation of its system resources where the host shows it. With memory tiering
-    the size may include NVMe, and reservations are counted against DRAM: its size is the upper bound.
+    the size may include NVMe, and reservations are counted against DRAM: between nothing and all where its size was
+    not read.
     """
     size = host.get(SIZE)
     if size is None:
         return None
     total, system = int(size) / _MIB, host.get(SYSTEM)
-    tier = _dram(host)
-    if tier is not None:
-        return Bounds(min(tier, total) * (1 - UNREAD_SHARE) - UNREAD_MB, min(tier, total))
-    if system:
+    tiers = host.get(TIERS) or ()
+    if len({str(tier.get("type")) for tier in tiers}) > 1:
+        sizes = [tier.get("size") for tier in tiers if tier.get("type") == "DRAM"]
+        if not sizes or None in sizes:
+            return Bounds(0, total)
+        total = min(total, sum(map(float, sizes)) / _MIB)
+    elif system:
         return Bounds(total - int(system), total - int(system))
     return Bounds(total - total * UNREAD_SHARE - UNREAD_MB, total)
-
-
-def _dram(host: Facts) -> float | None:
-    """Return the MB of DRAM of a host with several tiers of memory (HostMemoryTierInfo); None of any other."""
-    tiers = host.get(TIERS) or ()
-    if len({str(tier.get("type")) for tier in tiers}) < 2:
-        return None
-    return sum(float(tier.get("size") or 0) for tier in tiers if tier.get("type") == "DRAM") / _MIB or None
 
 
 def _needs_no_more(case: AdmissionCase) -> bool:
