@@ -35,11 +35,11 @@ class Processors(NamedTuple):
 
 
 def processors(host: Facts) -> Processors | None:
-    """Return the logical processors of a host; None where they were not read, or are no number."""
+    """Return the logical processors of a host; None where they were not read."""
     threads, cores = host.get(THREADS), host.get(CORES)
     active = (host.get(ACTIVE) or {}).get("active") is not False
     have = threads if active or cores is None else cores
-    return Processors(have, active) if isinstance(have, int) else None
+    return None if have is None else Processors(int(have), active)
 
 
 def cores_of_socket(vm: Facts) -> int | None:

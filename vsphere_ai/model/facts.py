@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from vsphere_ai.model.estate.agent_vms import PATHS, agent_of, manager_of
-from vsphere_ai.model.estate.observed import laid_over
+from vsphere_ai.model.estate.observed import Logged, laid_over
 from vsphere_ai.model.state import Target, TargetKind
 
 UNTYPED = "the answer holds a value that cannot be typed"
@@ -66,7 +66,8 @@ class Facts:
 
     def having(self, properties: Mapping[str, object]) -> Facts:
         """Return the object with these properties, and the others as they were read."""
-        return replace(self, properties={**self.properties, **properties})
+        read = self.properties
+        return replace(self, properties=read.over(properties) if isinstance(read, Logged) else {**read, **properties})
 
 
 @dataclass(frozen=True)

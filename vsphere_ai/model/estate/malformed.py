@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from vsphere_ai.model.estate.observed import Layered
+from vsphere_ai.model.estate.observed import Layered, Logged
 from vsphere_ai.model.facts import MALFORMED, Estate, Facts, ProbeFailure
 
 T = TypeVar("T")
@@ -105,23 +105,6 @@ def said(error: BaseException) -> str:
 # -- what was read
 
 
-class _Logged(Mapping[str, Any]):
-    """A mapping that notes what is looked up in it."""
-
-    def __init__(self, values: Mapping[str, object], note: Callable[[str], None]) -> None:
-        self._values, self._note = values, note
-
-    def __getitem__(self, key: str) -> object:
-        self._note(key)
-        return self._values[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
 class _Objects(Mapping[str, Facts]):
     """The objects of an estate; what is read of them goes to a log."""
 
@@ -132,8 +115,8 @@ class _Objects(Mapping[str, Facts]):
     def __getitem__(self, ref: str) -> Facts:
         if ref not in self._made:
             facts, log = self._objects[ref], self._log
-            properties = _Logged(facts.properties, lambda path: log.append(ValueRead(ref, path)))
-            probes = _Logged(facts.probes, lambda name: log.append(ValueRead(ref, f"{PROBE}{name}")))
+            properties = Logged(facts.properties, lambda path: log.append(ValueRead(ref, path)))
+            probes = Logged(facts.probes, lambda name: log.append(ValueRead(ref, f"{PROBE}{name}")))
             self._made[ref] = replace(facts, properties=properties, probes=probes)
         return self._made[ref]
 

@@ -118,6 +118,27 @@ class Layered(Mapping[K, V]):
         return sum(1 for _ in self)
 
 
+class Logged(Mapping[str, Any]):
+    """A mapping that notes what is looked up in it, and in its copies with other values laid over."""
+
+    def __init__(self, values: Mapping[str, object], note: Callable[[str], None]) -> None:
+        self._values, self._note = values, note
+
+    def over(self, more: Mapping[str, object]) -> Logged:
+        """Return these values with more laid over them; looking them up is noted, too."""
+        return Logged({**self._values, **more}, self._note)
+
+    def __getitem__(self, key: str) -> object:
+        self._note(key)
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
 def laid_over(below: Mapping[K, V], more: Mapping[K, V]) -> Layered[K, V]:
     """Return values with others laid over them; nothing below is looked at for that."""
     return (below if isinstance(below, Layered) else Layered(below)).over(more)
