@@ -307,7 +307,8 @@ def test_pure_rooms_have_no_input_and_output():
 
 
 CONTRACT = {"resources"} | {
-    f"resources.{name}" for name in ("base", "host_settings", "makes_vms", "mixins", "playbook_files", "remedies")
+    f"resources.{name}"
+    for name in ("base", "host_settings", "makes_vms", "mixins", "playbook_files", "remedies", "topics")
 }
 
 
@@ -323,8 +324,8 @@ def names_of_kinds(name: str) -> list[str]:
     """Where a module outside of `resources` asks for a kind by its name, as far as the shape of code shows it.
 
     That is a name given to a look-up (`view.state(ref, "mig")`), in a key with a reference (`(ref, "mig")`), in
-    brackets behind `kinds()`, or compared with a `kind`. A name may stand in data: in `needed_by`, which says what a
-    rule is about; in a rule id, an argv, a profile, a type of adapter; and in the YAML of a remedy.
+    brackets behind `kinds()`, or compared with a `kind`. A name may stand in data: in a rule id, an argv, a profile, a
+    type of adapter; and in the YAML of a remedy.
     """
     found = []
     for node in ast.walk(tree(modules()[name])):

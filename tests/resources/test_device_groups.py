@@ -20,6 +20,7 @@ from vsphere_ai.resources.device_groups import OFFER, DeviceGroups, meaning
 from vsphere_ai.resources.device_groups.group import GROUP
 from vsphere_ai.resources.gpudirect import GpuDirect
 from vsphere_ai.resources.pci_devices import PassthroughDevice, PciDevices
+from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -359,13 +360,12 @@ def test_it_is_shown_as_a_playbook_states_it():
 
 
 def test_rules_about_vgpus_concern_a_group_of_vgpus():
-    assert DeviceGroups.concerns(DeviceGroups.model_construct(groups=(PAIR,), members=(CARD,))) == {
-        "device_groups",
-        "vgpu",
-    }
+    assert DeviceGroups.concerns(DeviceGroups.model_construct(groups=(PAIR,), members=(CARD,))) == (
+        Topic.DEVICE_GROUPS | Topic.VGPU
+    )
     whole = DeviceGroups.model_construct(groups=(WHOLE,), members=("10de:2321",))
-    assert DeviceGroups.concerns(whole) == {"device_groups"}
-    assert DeviceGroups.concerns(DeviceGroups(groups=())) == set()
+    assert DeviceGroups.concerns(whole) == Topic.DEVICE_GROUPS
+    assert DeviceGroups.concerns(DeviceGroups(groups=())) == Topic.NONE
 
 
 @pytest.mark.parametrize(

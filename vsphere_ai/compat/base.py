@@ -15,6 +15,7 @@ from vsphere_ai.model.state import Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources.topics import Topic
 
 Use = Literal["", "power", "move"]
 """What a plan does to a VM that it does not change: it powers it off and on, or has it moved."""
@@ -77,8 +78,8 @@ class CompatRule:
     """The property paths it wants read of its target."""
     also_reads: Paths = field(default_factory=dict)
     """Managed type -> property paths it wants read of other objects, or looks at where its target has them."""
-    needed_by: frozenset[str] = frozenset()
-    """The kinds that make it relevant; empty means it always is."""
+    about: Topic = Topic.NONE
+    """The topics that make it relevant; without one it always is."""
     blocks_unknown: bool = False
     """An unknown verdict refuses a plan just as a failure does."""
     about_state: bool = False
@@ -111,9 +112,9 @@ class CompatRule:
         except Unreadable as missing:
             yield case.unknown(f"{missing.path} cannot be read: {missing.reason}")
 
-    def concerns(self, kinds: frozenset[str]) -> bool:
-        """Return whether the rule is relevant to a target on which these kinds are wanted."""
-        return not self.needed_by or bool(self.needed_by & kinds)
+    def concerns(self, topics: Topic) -> bool:
+        """Return whether the rule is relevant to a target on which states that touch these topics are wanted."""
+        return not self.about or bool(self.about & topics)
 
 
 vcenter_rule, host_rule, vm_rule = (
@@ -166,14 +167,17 @@ class RuleCase:
         """Return whether the playbook states a kind of the target that decides a property."""
         return any((self.ref, kind) in self.view.stated for kind, c in kinds().items() if path in c.traits.decides)
 
-    def planner_of(self, field: str, value: object) -> str:
-        """Return the kind by which this plan gives the target such a value; empty when none does.
+    def implied(self, path: str, value: object) -> PlannedValue | None:
+        """Return by what this plan gives a property of the target such a value, along with other settings or as such.
 
         Any kind may. One that gives the VM a device and sets what this implies comes before one that states it.
         """
-        able = [k for k in self.view.planned_kinds(self.ref) if field in kinds()[k].model_fields]
-        found = sorted(able, key=lambda k: (not is_observed(kinds()[k], field), k))
-        return next((k for k in found if getattr(self.view.state(self.ref, k), field) == value), "")
+        found = []
+        for kind in sorted(self.view.planned_kinds(self.ref)):
+            traits, state = kinds()[kind].traits, self.view.state(self.ref, kind)
+            fields = (own[path] for own in (traits.implies, traits.decides) if path in own)
+            found += [PlannedValue(kind, field, value) for field in fields if getattr(state, field, None) == value]
+        return min(found, key=lambda planned: not is_observed(kinds()[planned.kind], planned.field), default=None)
 
     def play(self, setting: str) -> str:
         """Say how a playbook gives this host a setting, or why it cannot just now."""

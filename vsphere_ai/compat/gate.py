@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
+from operator import or_
 from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
 from vsphere_ai.compat.base import CompatRule, Use
-from vsphere_ai.compat.vm_groups import Kinds, KindsOfVms, asked_hosts, kept_hosts, vm_groups
+from vsphere_ai.compat.vm_groups import TopicsOfVms, asked_hosts, kept_hosts, vm_groups
 from vsphere_ai.model.facts import MALFORMED, UNTYPED
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import Judged, concerned
+from vsphere_ai.resources.mixins import Judged, affected_by, concerned
+from vsphere_ai.resources.topics import Topic
+
+Kinds = frozenset[str]
 
 ANSWERS = "vcenter.answers"
 SOURCE = "pyVmomi, supported vSphere releases"
@@ -55,19 +59,19 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     A host outside the playbook does not refuse the plan while another host can run the VM:
     its failures are shown as warnings.
     """
-    wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
-    everything: Kinds = frozenset().union(*wanted.values())
+    topics = {target: _concerned(view, target, names) for target, names in wanted.items()}
+    everything = reduce(or_, topics.values(), Topic.NONE)
     findings = [*unread(view), *(f for r in _of("vcenter", everything) for f in r.check(None, view))]
-    groups = vm_groups(view, wanted)
-    visits = _host_visits(groups, wanted)
+    groups = vm_groups(view, topics)
+    visits = _host_visits(groups, topics)
     by_rule = {(v.host, r.id): tuple(r.check(v.host, view)) for v in visits for r in v.rules}
     kept = kept_hosts(groups, lambda h, own: any(f.refuses for r in _of("host", own) for f in by_rule[h, r.id]))
     for visit in visits:
         for rule in visit.rules:
-            binding = visit.host in kept or (visit.host in wanted and rule.concerns(wanted[visit.host]))
+            binding = visit.host in kept or (visit.host in topics and rule.concerns(topics[visit.host]))
             findings += [f if binding else _softened(f) for f in by_rule[visit.host, rule.id]]
-    for vm in sorted(t for t in wanted if t.kind == "vm"):
-        findings += [f for r in _of("vm", wanted[vm]) for f in r.check(vm, view)]
+    for vm in sorted(t for t in topics if t.kind == "vm"):
+        findings += [f for r in _of("vm", topics[vm]) for f in r.check(vm, view)]
     return tuple(findings)
 
 
@@ -96,12 +100,12 @@ def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[
 
     `changing` are the kinds that change something, and `seen` is what was found already. The findings warn.
     """
-    affected: Kinds = frozenset().union(*(kinds()[name].traits.affects for name in changing if name in kinds()))
+    affected = affected_by(name for name in changing if name in kinds())
     if not affected:
         return ()
     known = {(f.target, f.rule) for f in seen}
     found = []
-    for rule in (r for r in rules() if r.needed_by & affected and r.target != "vcenter"):
+    for rule in (r for r in rules() if r.about & affected and r.target != "vcenter"):
         for target in after.estate.hosts if rule.target == "host" else after.estate.vms:
             if (target, rule.id) in known:
                 continue
@@ -122,16 +126,16 @@ class _Visit:
 
 
 @cache
-def _of(target: str, kinds: Kinds) -> tuple[CompatRule, ...]:
-    return tuple(r for r in rules() if r.target == target and r.concerns(kinds))
+def _of(target: str, topics: Topic) -> tuple[CompatRule, ...]:
+    return tuple(r for r in rules() if r.target == target and r.concerns(topics))
 
 
-def _concerned(view: View, target: Target, names: Kinds) -> Kinds:
-    known = {name: concerned(kinds()[name], view.state(target.ref, name)) for name in names if name in kinds()}
-    return frozenset().union(*(known.get(name, {name}) for name in names))
+def _concerned(view: View, target: Target, names: Kinds) -> Topic:
+    known = (concerned(kinds()[name], view.state(target.ref, name)) for name in names if name in kinds())
+    return reduce(or_, known, Topic.NONE)
 
 
-def _host_visits(groups: Iterable[KindsOfVms], wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
+def _host_visits(groups: Iterable[TopicsOfVms], wanted: Mapping[Target, Topic]) -> tuple[_Visit, ...]:
     asked = asked_hosts(groups, {t: k for t, k in wanted.items() if t.kind == "host"})
     return tuple(_Visit(host, _of("host", asked[host])) for host in sorted(asked))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 from vsphere_ai.compat import gate
 from vsphere_ai.gpu.devices import found_gpus
@@ -11,7 +12,8 @@ from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import AsksMore, concerned
+from vsphere_ai.resources.mixins import AsksMore, affected_by, concerned
+from vsphere_ai.resources.topics import Topic
 
 OPTION = "option:"
 """``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
@@ -33,26 +35,26 @@ def _calls_in(properties: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 
 @cache
-def calls_for(names: frozenset[str]) -> frozenset[str]:
+def calls_for(names: frozenset[str], topics: Topic) -> frozenset[str]:
     """Return the facts of hosts, each a call of its own, that kinds need where they are wanted.
 
-    Needed is what these kinds read, those that they are planned after or affect, and the rules about them.
+    Needed is what these kinds read, those that they are planned after, and the rules about the topics and about what
+    a change of these kinds affects.
     """
     found, left = set[str](), set(names)
     while left:
         found |= left
-        traits = [kinds()[name].traits for name in left]
-        left = {near for own in traits for near in (*own.after, *own.affects)} - found
-    return _calls_of(found, names.union(*(kinds()[name].traits.affects for name in names)))
+        left = {near for name in left for near in kinds()[name].traits.after} - found
+    return _calls_of(found, topics | affected_by(names))
 
 
 @cache
-def _own_calls(names: frozenset[str]) -> frozenset[str]:
+def _own_calls(names: frozenset[str], topics: Topic) -> frozenset[str]:
     """Return the calls that these kinds themselves, and the rules about them, need of any host they are wanted on."""
-    return _calls_of(names, names)
+    return _calls_of(names, topics)
 
 
-def _calls_of(names: Set[str], about: frozenset[str]) -> frozenset[str]:
+def _calls_of(names: Set[str], about: Topic) -> frozenset[str]:
     """Return the calls that kinds make, and those of the rules about others."""
     calls = {path for name in names for path in _calls_in(kinds()[name].traits.properties)}
     asking = (kind for name in names if issubclass(kind := kinds()[name], AsksMore))
@@ -68,9 +70,10 @@ def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[froze
     """
     asked, calls = list[Target](), set[str]()
     for target, plan in wanted.items():
-        names = frozenset(n for s in plan.states for n in (s.kind, *concerned(kinds()[s.kind], s)))
-        calls |= calls_for(names)
-        if _own_calls(names):
+        names = frozenset(state.kind for state in plan.states)
+        topics = reduce(or_, (concerned(kinds()[state.kind], state) for state in plan.states), Topic.NONE)
+        calls |= calls_for(names, topics)
+        if _own_calls(names, topics):
             asked.append(target)
         calls |= {SOFTWARE} if plan.rolling.evacuate == "vmotion" else set()
     hosts = estate.hosts_around(t.ref for t in asked if t.kind == "vm")

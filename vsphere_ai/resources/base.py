@@ -14,6 +14,7 @@ from vsphere_ai.model.state import Change, State, Target, TargetKind
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import problem
+from vsphere_ai.resources.topics import Topic
 
 Form = Literal["shown", "playbook", "rollback"]
 After = Literal["plan", "reboot"]
@@ -33,8 +34,12 @@ class Traits:
     """Methods that replace all there is -> the property path of it, which has to be what the plan was made with."""
     decides: Mapping[str, str] = field(default_factory=dict)
     """Property path that compatibility rules read -> the field that says what a plan makes of it."""
-    affects: frozenset[str] = frozenset()
-    """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs not in the playbook."""
+    implies: Mapping[str, str] = field(default_factory=dict)
+    """Property path that such rules read -> the field, only shown, with the value it gets along with other settings."""
+    topics: Topic = Topic.NONE
+    """What compatibility rules are about that a state of this kind may touch."""
+    affects: Topic = Topic.NONE
+    """What rules are about that a change of this kind may worsen, also on hosts and VMs not in the playbook."""
     vm_settings: Mapping[str, str] = field(default_factory=dict)
     """Advanced settings of VMs that this kind writes (``*``: any text) -> what a play says instead of naming them."""
     in_profile: str = ""

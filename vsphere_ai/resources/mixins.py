@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vsphere_ai.fabric import pci
@@ -14,7 +15,8 @@ from vsphere_ai.model.state import Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, Traits
+from vsphere_ai.resources.topics import Topic
 
 M = TypeVar("M")
 
@@ -119,14 +121,14 @@ class AsksMore:
 class Judged:
     """A kind that compatibility rules are about."""
 
-    kind: ClassVar[str]
     shorthand: ClassVar[str]
+    traits: ClassVar[Traits]
 
     @classmethod
-    def concerns(cls, state: object) -> frozenset[str]:
-        """Return the kinds whose rules a state (None: not known) makes relevant; a list of no devices needs none."""
+    def concerns(cls, state: object) -> Topic:
+        """Return the topics whose rules a state (None: not known) makes relevant; a list of no devices needs none."""
         devices = getattr(state, cls.shorthand) if state is not None and cls.shorthand else None
-        return frozenset() if devices == () else frozenset({cls.kind})
+        return Topic.NONE if devices == () else cls.traits.topics
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
@@ -134,9 +136,19 @@ class Judged:
         return False
 
 
-def concerned(kind: type[Resource], state: object) -> frozenset[str]:
-    """Return the kinds whose compatibility rules a state of a kind (None: not known) makes relevant."""
-    return kind.concerns(state) if issubclass(kind, Judged) else frozenset({kind.kind})
+def concerned(kind: type[Resource], state: object) -> Topic:
+    """Return the topics whose compatibility rules a state of a kind (None: not known) makes relevant."""
+    return kind.concerns(state) if issubclass(kind, Judged) else kind.traits.topics
+
+
+def topics_of(names: Iterable[str]) -> Topic:
+    """Return all topics that states of some kinds may touch."""
+    return reduce(or_, (kinds()[name].traits.topics for name in names), Topic.NONE)
+
+
+def affected_by(names: Iterable[str]) -> Topic:
+    """Return the topics whose rules a change of some kinds may worsen on objects that no playbook is about."""
+    return reduce(or_, (kinds()[name].traits.affects for name in names), Topic.NONE)
 
 
 def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:

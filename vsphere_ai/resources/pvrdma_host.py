@@ -17,6 +17,7 @@ from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import Judged
+from vsphere_ai.resources.topics import Topic
 
 RULESETS = "config.firewall.ruleset"
 NONE = "none"
@@ -29,6 +30,7 @@ class PvrdmaHost(Judged, Resource):
     kind = "pvrdma_host"
     target = "host"
     traits = Traits(
+        topics=Topic.PVRDMA_HOST,
         decides={OPTION_FACT: "vmknic"},
         after=("vmkernel",),
         properties={"HostSystem": (OPTION_FACT, RULESETS, VNICS)},

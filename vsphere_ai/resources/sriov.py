@@ -19,6 +19,7 @@ from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.topics import Topic
 
 MANAGER = "configManager.pciPassthruSystem"
 Count = Annotated[int, Field(ge=0, le=1024)]
@@ -38,7 +39,7 @@ class Sriov(Resource):
     traits = Traits(
         after=("uplinks", "passthrough"),
         properties={"HostSystem": virtual_functions.PATHS},
-        affects=frozenset({"pvrdma"}),
+        affects=Topic.PVRDMA,
     )
 
     functions: Annotated[Mapping[PciAddress, Count], BeforeValidator(distinct)] | None = setting(

@@ -14,6 +14,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, reconfigure
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices
+from vsphere_ai.resources.topics import Topic
 
 
 class VmHardware(VmDevices, Judged, Resource):
@@ -25,7 +26,12 @@ class VmHardware(VmDevices, Judged, Resource):
     kind = "hardware"
     target = "vm"
     traits = Traits(
-        decides={"config.version": "version", "config.memoryReservationLockedToMax": "memory_reservation"},
+        topics=Topic.VIRTUAL_HARDWARE,
+        decides={
+            "config.version": "version",
+            "config.memoryReservationLockedToMax": "memory_reservation",
+            "config.firmware": "firmware",
+        },
         properties={
             "VirtualMachine": (
                 "config.version",

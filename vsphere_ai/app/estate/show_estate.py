@@ -22,6 +22,7 @@ from vsphere_ai.reading.host_calls import calls_for
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import topics_of
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
@@ -76,7 +77,7 @@ def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
         targets = session.scope.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
         return observed(estate, targets, chosen)
 
-    calls = calls_for(frozenset(chosen))
+    calls = calls_for(frozenset(chosen), topics_of(chosen))
     (found, remarks), estate = evaluate_with(kinds(), read_everything(session, around=True, calls=calls), seen)
     wanted = {t: TargetPlan(tuple(own)) for t, own in found.items() if own}
     asked = ask_as_plan(

@@ -6,6 +6,7 @@ from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.topics import Topic
 
 PROFILE, IMAGE = "configManagerEnabled", "lifecycleManaged"
 UNKNOWN = "the cluster of this host cannot be read"
@@ -57,7 +58,7 @@ def cluster_configuration_profile(case: RuleCase) -> Finding:
     },
     reads=("parent",),
     also_reads={"ClusterComputeResource": (IMAGE,)},
-    needed_by=frozenset({"graphics", "mig"}),
+    about=Topic.HOST_GRAPHICS | Topic.MIG,
 )
 def cluster_image(case: RuleCase) -> Finding:
     """A cluster that is managed with a single image takes its VIBs from it, NVIDIA's host driver among them."""

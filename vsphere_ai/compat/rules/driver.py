@@ -13,6 +13,7 @@ from vsphere_ai.gpu.smi.live import readable
 from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.topics import Topic
 
 # NVIDIA-VMware_ESXi_7.0.2_Driver, NVIDIA-AIE_ESXi_7.0.2_Driver; from R525 on NVD-VMware_ESXi_8.0.0_Driver, NVD-AIE_…
 VIB_NAME = re.compile(r"(?:NVIDIA|NVD)-(?P<line>VMware|AIE)(?:_ESXi_|-x86_64)")
@@ -48,7 +49,7 @@ class HostDriver:
         "unknown": "the version of the VIB is not understood",
     },
     reads=("software", "hardware.pciDevice", *PRODUCT),
-    needed_by=frozenset({"graphics", "mig", "vgpu"}),
+    about=Topic.SHARED_GPUS,
 )
 def gpu_vib(case: RuleCase) -> Iterator[Finding]:
     """The NVIDIA vGPU manager has to be installed on the host.

@@ -6,6 +6,7 @@ from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.model.estate.host_version import PRODUCT
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
+from vsphere_ai.resources.topics import Topic
 
 SSH = "TSM-SSH"
 
@@ -84,7 +85,7 @@ def host_maintenance(case: RuleCase) -> Finding:
     source="vSphere Web Services API reference, HostListSummary.rebootRequired",
     verdicts={"pass": "none pending, or this plan restarts the host", "warn": "an earlier change waits for a restart"},
     reads=("summary.rebootRequired",),
-    needed_by=frozenset({"graphics", "mig", "vgpu"}),
+    about=Topic.SHARED_GPUS,
 )
 def host_reboot_pending(case: RuleCase) -> Finding:
     """A restart that is pending takes effect together with the one of this plan."""
@@ -102,7 +103,7 @@ def host_reboot_pending(case: RuleCase) -> Finding:
     source="vSphere Security, Lockdown mode",
     verdicts={"pass": "`lockdownDisabled`", "warn": "`lockdownNormal` or `lockdownStrict`"},
     reads=("config.lockdownMode",),
-    needed_by=frozenset({"mig"}),
+    about=Topic.MIG,
 )
 def host_lockdown(case: RuleCase) -> Finding:
     """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses to all but its exception users.
@@ -126,7 +127,7 @@ def host_lockdown(case: RuleCase) -> Finding:
     source="vSphere Security, ESXi Shell and SSH",
     verdicts={"pass": "the service exists, running or stopped", "fail": "the host has no such service"},
     reads=("config.service.service",),
-    needed_by=frozenset({"mig"}),
+    about=Topic.MIG,
 )
 def host_ssh_service(case: RuleCase) -> Finding:
     """The host needs the service `TSM-SSH`; when it is stopped it is started for as long as it is needed."""

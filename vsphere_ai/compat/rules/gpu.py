@@ -12,8 +12,8 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.resources.host_settings import DividesGpus
 from vsphere_ai.resources.mixins import is_stated, vgpus_of
+from vsphere_ai.resources.topics import Topic
 
-GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on
 PLANNED_SHARED_DIRECT = "shared_direct"
 
@@ -24,7 +24,7 @@ PLANNED_SHARED_DIRECT = "shared_direct"
     source="NVIDIA Multi-Instance GPU User Guide, Supported GPUs; NVIDIA AI Enterprise User Guide, appendix A",
     verdicts={"pass": "in the catalogue", "warn": "an NVIDIA GPU the catalogue does not know", "fail": "no NVIDIA GPU"},
     reads=("hardware.pciDevice",),
-    needed_by=GPU_KINDS,
+    about=Topic.SHARED_GPUS,
 )
 def gpu_model(case: RuleCase) -> Iterator[Finding]:
     """The host has a physical NVIDIA GPU, and the catalogue of boards knows its PCI device id."""
@@ -53,7 +53,7 @@ def gpu_model(case: RuleCase) -> Iterator[Finding]:
         "unknown": "the board is not in the catalogue, and nvidia-smi was not asked or lists no MIG profiles",
     },
     reads=("hardware.pciDevice",),
-    needed_by=frozenset({"mig"}),
+    about=Topic.MIG,
 )
 def gpu_mig_capable(case: RuleCase) -> Iterator[Finding]:
     """Only some boards can be divided into GPU instances."""
@@ -87,7 +87,7 @@ def gpu_mig_capable(case: RuleCase) -> Iterator[Finding]:
         "unknown": "vCenter does not list the GPU among the passthrough devices",
     },
     reads=("hardware.pciDevice", "config.pciPassthruInfo", "config.graphicsInfo"),
-    needed_by=GPU_KINDS,
+    about=Topic.SHARED_GPUS,
 )
 def gpu_passthrough(case: RuleCase) -> Iterator[Finding]:
     """A GPU handed to passthrough as a whole cannot be Shared Direct; the host's other GPUs can."""
@@ -138,7 +138,7 @@ def _wants_others(case: RuleCase) -> bool:
         "unknown": "the host has GPUs, but vCenter shows none of them as a graphics device",
     },
     reads=("hardware.pciDevice", "config.graphicsInfo", "config.graphicsConfig"),
-    needed_by=frozenset({"vgpu"}),
+    about=Topic.VGPU,
 )
 def gpu_shared_direct(case: RuleCase) -> Iterator[Finding]:
     """A vGPU starts only on a GPU whose active graphics type is Shared Direct.
@@ -176,7 +176,7 @@ def gpu_shared_direct(case: RuleCase) -> Iterator[Finding]:
     source="vSphere Web Services API reference, HostPciPassthruInfo.passthruCapable",
     verdicts={"pass": "a device is passthrough-capable", "warn": "none is: VT-d is suspected to be off"},
     reads=("config.pciPassthruInfo",),
-    needed_by=GPU_KINDS,
+    about=Topic.SHARED_GPUS,
 )
 def gpu_iommu(case: RuleCase) -> Finding:
     """VT-d or AMD IOMMU has to be on in the BIOS.
@@ -204,7 +204,7 @@ def gpu_iommu(case: RuleCase) -> Finding:
         "unknown": "vCenter does not list the GPU among the passthrough devices",
     },
     reads=("hardware.pciDevice", "config.pciPassthruInfo"),
-    needed_by=GPU_KINDS,
+    about=Topic.SHARED_GPUS,
 )
 def gpu_sriov(case: RuleCase) -> Iterator[Finding]:
     """From Ampere on every vGPU is bound to an SR-IOV virtual function, so SR-IOV has to be on in the BIOS.

@@ -11,6 +11,7 @@ from vsphere_ai.compat.devices import vgpu_names
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, board_of, parse
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources.mixins import VmDevices, offered
+from vsphere_ai.resources.topics import Topic
 
 Share = Literal["whole", "part", "mig", "unknown"]
 
@@ -28,7 +29,7 @@ UVM_KEY = re.compile(r"pciPassthru\d+\.cfg\.enable_uvm")
         "unknown": "the catalogue does not know the GPU of a vGPU",
     },
     reads=("config.extraConfig", "config.hardware.device"),
-    needed_by=frozenset({"vgpu", "device_groups"}),
+    about=Topic.VGPU | Topic.DEVICE_GROUPS,
 )
 def vm_peer_to_peer(case: RuleCase) -> Finding:
     """The vGPUs of one VM reach each other over NVLink only if each has the full frame buffer of a GPU.
@@ -71,7 +72,7 @@ def vm_peer_to_peer(case: RuleCase) -> Finding:
         "fail": "unified memory is on, and a time-sliced vGPU has only a part of a GPU",
     },
     reads=("config.extraConfig", "config.hardware.device"),
-    needed_by=frozenset({"vgpu"}),
+    about=Topic.VGPU,
 )
 def vm_unified_memory(case: RuleCase) -> Finding:
     """Unified memory needs a vGPU that has a GPU, or a GPU instance, to itself.

@@ -7,6 +7,7 @@ from vsphere_ai.compat.devices import gpus
 from vsphere_ai.fabric.api_types import ApiPciDevice
 from vsphere_ai.gpu.devices import NVIDIA, UNSIGNED
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.topics import Topic
 
 BRIDGE_CLASS = 0x0680  # PCI class "other bridge": NVSwitches up to Hopper show as NVIDIA devices of this class
 FABRIC_COMPONENT = {0x2901: "B200", 0x3182: "B300"}
@@ -23,7 +24,7 @@ NVSWITCH_SOURCE = "NVIDIA AI Enterprise 8.0 and 9, NVIDIA vGPU for Compute: NVID
         "warn": "the host has an NVSwitch, and a GPU is, or will be, passed through",
     },
     reads=("hardware.pciDevice", "config.pciPassthruInfo"),
-    needed_by=frozenset({"graphics", "passthrough", "pci_devices"}),
+    about=Topic.HOST_GRAPHICS | Topic.PASSTHROUGH | Topic.WHOLE_DEVICES,
 )
 def gpu_nvswitch_passthrough(case: RuleCase) -> Finding:
     """NVIDIA AI Enterprise 8.0 does not support GPU passthrough under vSphere on systems with NVSwitch."""
@@ -55,7 +56,7 @@ def gpu_nvswitch_passthrough(case: RuleCase) -> Finding:
         "unknown": "the host has B200 or B300 GPUs: whether Fabric Manager is installed is not visible",
     },
     reads=("hardware.pciDevice",),
-    needed_by=frozenset({"graphics", "vgpu"}),
+    about=Topic.HOST_GRAPHICS | Topic.VGPU,
 )
 def gpu_fabric_manager(case: RuleCase) -> Finding:
     """On HGX B200 and B300 the NVSwitch needs Fabric Manager as a component of ESXi.

@@ -17,6 +17,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.names.versions import dotted, numbers
+from vsphere_ai.resources.topics import Topic
 
 MINIMUM_SWITCH = (6, 5, 0)
 OPTION = vmk.OPTION_FACT
@@ -31,7 +32,7 @@ DEVICES, NICS, SWITCHES = fabric_route.HOST_PATHS
     source="vSphere Networking 7.0, Remote Direct Memory Access for Virtual Machines",
     verdicts={"pass": "an active device speaks RoCE", "warn": "no device speaks RoCE, or none of them is active"},
     reads=(DEVICES,),
-    needed_by=frozenset({"pvrdma", "pvrdma_host"}),
+    about=Topic.PVRDMA | Topic.PVRDMA_HOST,
 )
 def host_rdma_device(case: RuleCase) -> Finding:
     """Without an active RoCE device PVRDMA still works, over TCP and slowly; a functional test does not show it."""
@@ -60,7 +61,7 @@ def host_rdma_device(case: RuleCase) -> Finding:
         "warn": "none is named, or one that the host does not have, or one on another switch",
     },
     reads=(OPTION, vmk.VNICS, DEVICES, SWITCHES),
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def host_pvrdma_vmknic(case: RuleCase) -> Finding:
     """PVRDMA uses one VMkernel adapter of the host, named by the advanced option `Net.PVRDMAVmknic`.
@@ -111,7 +112,7 @@ def _astray(case: RuleCase, name: str, vnic: Vnic) -> str:
     source="vSphere Networking 7.0, Enable the Firewall Rule for PVRDMA",
     verdicts={"pass": "open, now or by this plan", "warn": "closed, or there is no such ruleset"},
     reads=(FIREWALL,),
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def host_pvrdma_firewall(case: RuleCase) -> Finding:
     """PVRDMA of two hosts talks over a port that the host firewall opens with the ruleset `pvrdma`."""
@@ -132,7 +133,7 @@ def host_pvrdma_firewall(case: RuleCase) -> Finding:
         "warn": "a switch has an RDMA NIC and another one",
     },
     reads=(DEVICES, NICS, SWITCHES),
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def host_rdma_uplinks(case: RuleCase) -> Finding | None:
     """PVRDMA does not team: the RDMA NIC has to be the only uplink of its distributed switch on a host."""
@@ -160,7 +161,7 @@ def host_rdma_uplinks(case: RuleCase) -> Finding | None:
     source="vSphere Networking 7.0, Assign a VMkernel Adapter for PVRDMA; that they have to be equal is unverified",
     verdicts={"pass": "adapter and switch have the same MTU, now or by this plan", "warn": "they differ"},
     reads=(OPTION, vmk.VNICS),
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def host_pvrdma_mtu(case: RuleCase) -> Finding | None:
     """The VMkernel adapter for PVRDMA needs the MTU of its switch: longer frames are lost on the way."""
@@ -197,7 +198,7 @@ def host_pvrdma_mtu(case: RuleCase) -> Finding | None:
         dvs.PORT_GROUP: ("name", "config.distributedVirtualSwitch"),
         **dict.fromkeys(dvs.SWITCHES, ("name", "config.productInfo.version")),
     },
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def dvs_version(case: RuleCase) -> Iterator[Finding]:
     """PVRDMA needs a distributed switch of version 6.5 or later behind its port group."""
@@ -243,7 +244,7 @@ def _of(case: RuleCase, ref: str) -> Finding:
         dvs.PORT_GROUP: ("name", *fabric_route.PORT_GROUP_PATHS),
         **dict.fromkeys(dvs.SWITCHES, ("name", *fabric_route.SWITCH_PATHS)),
     },
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def vm_rdma_path(case: RuleCase) -> Finding | None:
     """Where the way from a PVRDMA adapter to an RDMA device is broken, PVRDMA falls back to TCP without a warning.

@@ -20,6 +20,7 @@ from vsphere_ai.model.names.module_options import pfc_priorities
 from vsphere_ai.model.names.versions import dotted
 from vsphere_ai.resources.host_settings import HasSwitches, Pauses
 from vsphere_ai.resources.mixins import kinds_with, offered, stated
+from vsphere_ai.resources.topics import Topic
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 DRIVER = "nmlx5_core"
@@ -38,7 +39,7 @@ ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
     },
     reads=(DEVICES, NICS),
     also_reads={"HostSystem": (OPTIONS,)},
-    needed_by=frozenset({"pvrdma", "roce", "nics"}),
+    about=Topic.PVRDMA | Topic.ROCE | Topic.NIC_SETTINGS,
 )
 def host_roce_lossless(case: RuleCase) -> Finding | None:
     """RoCE needs an Ethernet that loses no frames: flow control on one priority (PFC), or global pause.
@@ -91,7 +92,7 @@ def host_roce_lossless(case: RuleCase) -> Finding | None:
     },
     reads=(DEVICES, NICS),
     also_reads={"HostSystem": (OPTIONS,)},
-    needed_by=frozenset({"pvrdma", "roce", "nics"}),
+    about=Topic.PVRDMA | Topic.ROCE | Topic.NIC_SETTINGS,
 )
 def host_dcb(case: RuleCase) -> Iterator[Finding]:
     """Flow control per priority that is configured has to be at work on the NIC, and global pause beside it cannot be.
@@ -137,7 +138,7 @@ def host_dcb(case: RuleCase) -> Iterator[Finding]:
         "unknown": "no device shows one",
     },
     reads=(DEVICES, "config.network.proxySwitch"),
-    needed_by=frozenset({"pvrdma", "roce"}),
+    about=Topic.PVRDMA | Topic.ROCE,
 )
 def host_rdma_mtu(case: RuleCase) -> Iterator[Finding]:
     """An RDMA device takes the largest of 256, 512, 1024, 2048 and 4096 bytes that fits the MTU of its switch.
@@ -181,7 +182,7 @@ def host_rdma_mtu(case: RuleCase) -> Iterator[Finding]:
     },
     reads=("config.version", "config.hardware.device"),
     also_reads={"HostSystem": PRODUCT},
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def vm_pvrdma_endpoints(case: RuleCase) -> Finding | None:
     """PVRDMA adapters talk to each other; to RDMA devices outside of vSphere they need native endpoints.

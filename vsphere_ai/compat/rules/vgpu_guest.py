@@ -11,13 +11,14 @@ from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.running import RunningVgpu
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.topics import Topic
 
 LISTING = "nvidia-smi vgpu -q"
 guest_rule = partial(
     vm_rule,
     reads=("config.hardware.device", "runtime.powerState"),
     also_reads={"HostSystem": ("config.graphicsInfo",)},
-    needed_by=frozenset({"vgpu"}),
+    about=Topic.VGPU,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.guest_ids import LINUX, NOT_LINUX
+from vsphere_ai.resources.topics import Topic
 
 RUNNING = ("guestToolsRunning", "guestToolsExecutingScripts")
 TOO_OLD = ("guestToolsTooOld", "guestToolsBlacklisted")
@@ -21,7 +22,7 @@ FIRST_ENCODED = 9 * 1024
         "fail": "`bios`, and this plan does not change it",
     },
     reads=("config.firmware",),
-    needed_by=frozenset({"vgpu"}),
+    about=Topic.VGPU,
 )
 def vm_firmware(case: RuleCase) -> Finding:
     """GPUs with large memory windows (A100 and later) need EFI firmware.
@@ -29,13 +30,13 @@ def vm_firmware(case: RuleCase) -> Finding:
     A change is planned together with a vGPU, but a guest installed under BIOS does not boot under EFI.
     """
     seen = case.read("config.firmware")
-    kind = case.planner_of("firmware", "efi")
+    planned = case.implied("config.firmware", "efi")
     if seen.value == "efi":
         return case.passed("EFI firmware", seen)
-    if kind:
+    if planned:
         message = "this plan changes the firmware to EFI: a guest installed under BIOS will not boot"
         help = "make sure the guest was installed for EFI"
-        return case.warned(message, seen, (f"plan.{kind}.firmware", "efi"), help=help)
+        return case.warned(message, seen, planned.evidence, help=help)
     return case.failed(f"{seen.value} firmware; a vGPU needs EFI", seen, help="add hardware: {firmware: efi}")
 
 
@@ -45,7 +46,7 @@ def vm_firmware(case: RuleCase) -> Finding:
     source="vSphere Networking 7.0, PVRDMA Support; NVIDIA AI Enterprise User Guide, Configuring a vSphere VM",
     verdicts={"pass": "reserved and locked to the size, or this plan does it", "fail": "not all memory is reserved"},
     reads=("config.memoryReservationLockedToMax",),
-    needed_by=frozenset({"vgpu", "pvrdma"}),
+    about=Topic.VGPU | Topic.PVRDMA,
 )
 def vm_memory_reservation(case: RuleCase) -> Finding:
     """A vGPU or a PVRDMA adapter needs all memory of the VM reserved."""
@@ -64,7 +65,7 @@ def vm_memory_reservation(case: RuleCase) -> Finding:
     source="vSphere Virtual Machine Administration, Change CPU and Memory Hot Plug Settings",
     verdicts={"pass": "both off", "warn": "memory or CPU hot add is on"},
     reads=("config.memoryHotAddEnabled", "config.cpuHotAddEnabled"),
-    needed_by=frozenset({"vgpu", "pvrdma", "pci_devices"}),
+    about=Topic.VGPU | Topic.PVRDMA | Topic.WHOLE_DEVICES,
 )
 def vm_hot_add(case: RuleCase) -> Finding:
     """Memory hot add does not go together with passthrough devices.
@@ -116,7 +117,7 @@ def vm_tools(case: RuleCase) -> Finding:
         "fail": "a 32-bit guest or another system",
     },
     reads=("config.guestId",),
-    needed_by=frozenset({"pvrdma"}),
+    about=Topic.PVRDMA,
 )
 def vm_guest_linux64(case: RuleCase) -> Finding:
     """PVRDMA has a driver for 64-bit Linux guests only. The verdict is about the guest system the VM declares."""
@@ -162,5 +163,5 @@ def _planned_reservation(case: RuleCase) -> Evidence | None:
     planned = case.planned("config.memoryReservationLockedToMax")
     if planned and planned.value == "full":
         return planned.evidence
-    kind = case.planner_of("memory_locked", True)
-    return (f"plan.{kind}.memory_locked", True) if kind else None
+    implied = case.implied("config.memoryReservationLockedToMax", True)
+    return implied.evidence if implied else None

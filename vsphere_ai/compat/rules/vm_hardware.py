@@ -10,6 +10,7 @@ from vsphere_ai.model.estate.host_version import PRODUCT, VersionLimit, hardware
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.versions import first_esxi_with
+from vsphere_ai.resources.topics import Topic
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
 VGPU, SEVERAL_VGPUS = 17, 15
@@ -27,7 +28,7 @@ Adapters = tuple[tuple[str, str | None], ...]
         "unknown": "the version is not `vmx-` with a number",
     },
     reads=("config.version", "config.hardware.device"),
-    needed_by=frozenset({"hardware", "vgpu", "pvrdma"}),
+    about=Topic.VIRTUAL_HARDWARE | Topic.VGPU | Topic.PVRDMA,
     blocks_unknown=True,
 )
 def vm_hardware_version(case: RuleCase) -> Finding:

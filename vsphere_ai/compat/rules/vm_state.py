@@ -9,6 +9,7 @@ from vsphere_ai.compat.base import Evidence, RuleCase, vm_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import differences
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.topics import Topic
 
 API = "vSphere Web Services API reference"
 CONNECTION, POWER, SNAPSHOT = "runtime.connectionState", "runtime.powerState", "snapshot"
@@ -77,7 +78,7 @@ def vm_connected(case: RuleCase) -> Finding:
         "warn": "a snapshot, and this plan changes the hardware version or gives or takes devices",
     },
     reads=(SNAPSHOT, VERSION, POWER),
-    needed_by=frozenset({"device_groups", "hardware", "pci_devices", "pvrdma", "vgpu"}),
+    about=Topic.DEVICE_GROUPS | Topic.VIRTUAL_HARDWARE | Topic.WHOLE_DEVICES | Topic.PVRDMA | Topic.VGPU,
 )
 def vm_snapshots(case: RuleCase) -> Finding:
     """Reverting to a snapshot takes virtual hardware and devices back with it.

@@ -60,6 +60,10 @@ def duty_of(kind: str, *spec: str) -> Duty:
     return Duty(f"`{kind}`", "VMs", (), fields, ("add", "remove"), extra_config=True)
 
 
+IMPLIED = {"config.memoryReservationLockedToMax": "memory_locked", "config.firmware": "firmware"}
+"""Property path -> the field of each of these kinds that says what it becomes."""
+
+
 class GpuDevices(VmDevices, Judged, Resource):
     """A kind that gives a VM exactly the listed GPU devices, in one reconfigure with the settings that they need.
 

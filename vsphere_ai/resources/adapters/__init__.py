@@ -28,6 +28,7 @@ from vsphere_ai.resources.adapters.export import for_playbook, for_rollback, nam
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
+from vsphere_ai.resources.topics import Topic
 
 
 class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
@@ -40,6 +41,8 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
     target = "vm"
     shorthand = "adapters"
     traits = Traits(
+        implies={"config.memoryReservationLockedToMax": "memory_locked"},
+        topics=Topic.PVRDMA,
         after=("hardware", "vgpu", "pvrdma"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
@@ -66,10 +69,10 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
         return pool_use.neighbours(estate, homes | {t.ref for t in targets if t.kind == "host"})
 
     @classmethod
-    def concerns(cls, state: object) -> frozenset[str]:
-        """Those of PVRDMA too, where one of the adapters is for it."""
+    def concerns(cls, state: object) -> Topic:
+        """Those of PVRDMA, where one of the adapters is for it."""
         rdma = isinstance(state, Adapters) and any(n.type == "pvrdma" for n in state.adapters or ())
-        return super().concerns(state) | (frozenset({"pvrdma"}) if rdma else frozenset())
+        return cls.traits.topics if rdma else Topic.NONE
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

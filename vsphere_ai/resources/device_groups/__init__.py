@@ -15,6 +15,7 @@ from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
+    IMPLIED,
     VM_PROPERTIES,
     VM_SETTINGS,
     DeviceEntry,
@@ -40,6 +41,7 @@ from vsphere_ai.resources.device_groups.group import (
     stray_members,
 )
 from vsphere_ai.resources.mixins import AsksMore
+from vsphere_ai.resources.topics import Topic
 
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
 
@@ -55,6 +57,8 @@ class DeviceGroups(AsksMore, GpuDevices):
     shorthand = "groups"
     called, entry = "device groups", "a group"
     traits = Traits(
+        topics=Topic.DEVICE_GROUPS | Topic.VGPU,
+        implies=IMPLIED,
         decides={"config.hardware.device": "groups"},
         vm_settings=VM_SETTINGS,
         after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
@@ -87,10 +91,10 @@ class DeviceGroups(AsksMore, GpuDevices):
             yield Query(OFFER, "configManager.assignableHardwareManager", "RetrieveVendorDeviceGroupInfo", on=ref)
 
     @classmethod
-    def concerns(cls, state: object) -> frozenset[str]:
-        """Those of vGPUs too, where a group has some."""
+    def concerns(cls, state: object) -> Topic:
+        """Those of vGPUs only where a group has some."""
         vgpus = isinstance(state, DeviceGroups) and any(is_vgpu_name(m) for m in state.members or ())
-        return super().concerns(state) | (frozenset({"vgpu"}) if vgpus else frozenset())
+        return super().concerns(state) & (cls.traits.topics if vgpus else ~Topic.VGPU)
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:

@@ -18,6 +18,7 @@ from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
 from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus
 from vsphere_ai.resources.mixins import Judged, settled
+from vsphere_ai.resources.topics import Topic
 
 CONFIG, INFO = "config.graphicsConfig", "config.graphicsInfo"
 MANAGER = "configManager.graphicsManager"
@@ -36,6 +37,7 @@ class HostGraphics(Judged, SharesGpus, Resource):
     kind = "graphics"
     target = "host"
     traits = Traits(
+        topics=Topic.HOST_GRAPHICS,
         decides={CONFIG: "default_type"},
         after=("passthrough",),
         replaces={"UpdateGraphicsConfig": CONFIG},

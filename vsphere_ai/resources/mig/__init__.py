@@ -28,6 +28,7 @@ from vsphere_ai.resources.mig.settle import settled_gpus
 from vsphere_ai.resources.mig.steps import gpu_steps
 from vsphere_ai.resources.mixins import AsksMore, Judged
 from vsphere_ai.resources.playbook_files import Files, ReadsFiles
+from vsphere_ai.resources.topics import Topic
 
 
 class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
@@ -40,7 +41,11 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
 
     kind = "mig"
     target = "host"
-    traits = Traits(after=("graphics",), properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")})
+    traits = Traits(
+        topics=Topic.MIG,
+        after=("graphics",),
+        properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")},
+    )
     probes: ClassVar[tuple[Probe, ...]] = live.PROBES
 
     mode: Literal["enabled", "disabled"] | None = setting(

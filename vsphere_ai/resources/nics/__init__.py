@@ -21,6 +21,7 @@ from vsphere_ai.resources.nics.checks import coalesce_problems, problem, ring_pr
 from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, NicSettings, settled_nic, speed_of
 from vsphere_ai.resources.nics.steps import nic_steps
 from vsphere_ai.resources.roce import Roce
+from vsphere_ai.resources.topics import Topic
 
 NICS = "config.network.pnic"
 NO_GLOBAL_PAUSE = "nmlx5_core"
@@ -38,7 +39,7 @@ class HostNics(AsksMore, Pauses, Resource):
     target = "host"
     shorthand = "nics"
     keyed = True
-    traits = Traits(after=("roce",), properties={"HostSystem": (NICS,)})
+    traits = Traits(topics=Topic.NIC_SETTINGS, after=("roce",), properties={"HostSystem": (NICS,)})
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, NicSettings] | None = setting("NIC -> its settings: `{vmnic4: {speed: auto}}`.")

@@ -20,6 +20,7 @@ from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, NICS, REBIND, SWITCHES, taken_problems, use_problems
+from vsphere_ai.resources.topics import Topic
 
 MANAGER = "configManager.pciPassthruSystem"
 WAITS = {True: "on after a restart", False: "off after a restart"}
@@ -37,6 +38,7 @@ class Passthrough(Resource):
     shorthand = "devices"
     keyed = True
     traits = Traits(
+        topics=Topic.PASSTHROUGH,
         decides={pci.PASSTHRU: "devices"},
         properties={
             "HostSystem": (*pci.PATHS, HBAS, REBIND, GRAPHICS, "config.graphicsConfig", NICS, *SWITCHES),

@@ -18,6 +18,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
+    IMPLIED,
     VM_PROPERTIES,
     VM_SETTINGS,
     DeviceEntry,
@@ -42,6 +43,7 @@ from vsphere_ai.resources.pci_devices.device import (
     passed_devices,
     stated_device,
 )
+from vsphere_ai.resources.topics import Topic
 
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
 MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
@@ -59,6 +61,8 @@ class PciDevices(GpuDevices):
     shorthand = "devices"
     called, entry = "PCI devices", "a device"
     traits = Traits(
+        topics=Topic.WHOLE_DEVICES,
+        implies=IMPLIED,
         decides={"config.hardware.device": "devices"},
         vm_settings=VM_SETTINGS,
         after=("hardware", "passthrough", "vgpu"),

@@ -28,6 +28,7 @@ from vsphere_ai.resources.port_groups.group import (
     settled_group,
 )
 from vsphere_ai.resources.port_groups.specs import adjust_step, create_step, pool_spec, port_config
+from vsphere_ai.resources.topics import Topic
 
 SWITCH = "config.distributedVirtualSwitch"
 PATHS = ("key", "config.configVersion", "config.uplink", SWITCH, CONFIG, "config.backingType", nioc.POOL_KEY)
@@ -49,7 +50,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
             "Network": ("name", "parent"),
             "HostSystem": ("config.network.pnic", "config.network.proxySwitch", *dvs.MANAGEMENT_PATHS),
         },
-        affects=frozenset({"pvrdma"}),
+        affects=Topic.PVRDMA,
     )
 
     port_groups: Mapping[Key, PortGroupSettings] | None = setting(

@@ -30,6 +30,7 @@ from vsphere_ai.resources.pvrdma.adapter import (
     ref_of,
 )
 from vsphere_ai.resources.remedies import leave_some_out
+from vsphere_ai.resources.topics import Topic
 
 
 class Pvrdma(VmDevices, AsksMore, Judged, Resource):
@@ -43,6 +44,8 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
     target = "vm"
     shorthand = "adapters"
     traits = Traits(
+        implies={"config.memoryReservationLockedToMax": "memory_locked"},
+        topics=Topic.PVRDMA,
         decides={"config.hardware.device": "adapters"},
         after=("hardware", "vgpu", "pvrdma_host"),
         properties={

@@ -21,6 +21,7 @@ from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore, stated
 from vsphere_ai.resources.roce import driver
 from vsphere_ai.resources.roce.driver import CORE, DEVICES, NICS, RDMA, TRUST, common_version, driver_of, rdma_devices
+from vsphere_ai.resources.topics import Topic
 
 MANAGER = "configManager.kernelModuleSystem"
 Version = Literal["rocev1", "rocev2", "both"]
@@ -43,7 +44,9 @@ class Roce(AsksMore, Resource):
 
     kind = "roce"
     target = "host"
-    traits = Traits(decides={f"query:{CORE}": "pfc_priority"}, properties={"HostSystem": (DEVICES, NICS)})
+    traits = Traits(
+        topics=Topic.ROCE, decides={f"query:{CORE}": "pfc_priority"}, properties={"HostSystem": (DEVICES, NICS)}
+    )
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
     probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work
 

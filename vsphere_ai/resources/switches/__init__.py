@@ -20,6 +20,7 @@ from vsphere_ai.resources.host_settings import HasSwitches
 from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, version_problems
 from vsphere_ai.resources.switches.settings import UPLINKS, DistributedSwitchSettings, Name, observed, settled
 from vsphere_ai.resources.switches.specs import adjust_steps, as_read, create_steps
+from vsphere_ai.resources.topics import Topic
 
 PROXIES = "config.network.proxySwitch"
 OWN = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", "config.host")
@@ -40,7 +41,7 @@ class Switches(HasSwitches, Resource):
             "HostSystem": (PROXIES, "config.network.vnic", "config.network.pnic"),
             "Network": ("name", "parent"),
         },
-        affects=frozenset({"pvrdma"}),
+        affects=Topic.PVRDMA,
     )
 
     switches: Mapping[Name, DistributedSwitchSettings] | None = setting("Switch name -> what it should be.")

@@ -42,6 +42,7 @@ class Tuning(HasSockets, Resource):
     kind = "tuning"
     target = "vm"
     traits = Traits(
+        implies={"config.memoryReservationLockedToMax": "memory_locked"},
         after=("hardware", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": (CPUS, CORES, AUTO_CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),

@@ -15,6 +15,7 @@ from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.uplinks.checks import management_problems, nic_problems, switch_problems
 from vsphere_ai.resources.uplinks.membership import (
     NICS,
@@ -49,7 +50,7 @@ class Uplinks(Resource):
             dvs.SWITCH: (*SWITCH, "config.maxMtu", "config.uplinkPortgroup"),
             PORT_GROUP: ("key", "config.defaultPortConfig"),
         },
-        affects=frozenset({"pvrdma"}),
+        affects=Topic.PVRDMA,
     )
 
     uplinks: Mapping[Name, Mapping[Name, Nic]] | None = setting(

@@ -17,6 +17,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (
     DEVICES,
+    IMPLIED,
     VM_PROPERTIES,
     VM_SETTINGS,
     DeviceEntry,
@@ -26,6 +27,7 @@ from vsphere_ai.resources._helpers.gpu_devices import (
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, firmware_notes
 from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.vgpu.checks import contradictions, count_problems
 from vsphere_ai.resources.vgpu.offer import offers, parsed_name, why_not
 
@@ -41,6 +43,8 @@ class Vgpu(GpuDevices):
     shorthand = "profiles"
     called, entry = "vGPU", "a vGPU"
     traits = Traits(
+        topics=Topic.VGPU,
+        implies=IMPLIED,
         decides={"config.hardware.device": "profiles", "config.extraConfig": "uvm"},
         vm_settings=VM_SETTINGS,
         after=("graphics", "mig", "hardware"),

@@ -17,6 +17,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.mixins import HasOwnValues
 from vsphere_ai.resources.pvrdma_host import name_adapter
+from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.vmkernel.adapter import (
     VmkernelAdapter,
     is_changed,
@@ -53,7 +54,7 @@ class VmkernelAdapters(HasOwnValues, Resource):
             dvs.PORT_GROUP: fabric_route.PORT_GROUP_PATHS,
             **{switch: fabric_route.SWITCH_PATHS for switch in dvs.SWITCHES},
         },
-        affects=frozenset({"pvrdma"}),
+        affects=Topic.PVRDMA,
         in_profile="VMkernel adapters",
     )
 

@@ -8,6 +8,7 @@ from vsphere_ai.compat import assessment, gate
 from vsphere_ai.compat.base import CompatRule
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
+from vsphere_ai.resources import kinds
 
 UNREADABLE = "a property it reads is not shown"
 
@@ -21,7 +22,8 @@ def verdicts_of(rule: CompatRule) -> Mapping[Verdict, str]:
 
 def concerned(rule: CompatRule) -> str:
     """Return the kinds that make a compatibility rule relevant."""
-    return ", ".join(f"`{k}`" for k in sorted(rule.needed_by)) or "every playbook"
+    touching = sorted(name for name, kind in kinds().items() if kind.traits.topics & rule.about)
+    return ", ".join(f"`{name}`" for name in touching) or "every playbook"
 
 
 def explained() -> Iterator[NameExplained]:
