@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from vsphere_ai.gpu.smi.listings import LOST_GPU, fault_of, has_value
+from vsphere_ai.gpu.smi.device_paths import GpuList, parse_device_paths, parse_gpu_list
+from vsphere_ai.gpu.smi.listings import LOST_GPU, UnreadableOutput, fault_of, has_value
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.guest_probes import Answers, CommandAnswer, GuestCommand
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
+from vsphere_ai.model.topology import ShownTopology
 
 T = TypeVar("T")
 
@@ -62,6 +64,8 @@ MEASURES = GuestCommand(
     after=SMI.name,
 )
 REPLAYS = GuestCommand("gpu-replays", ("nvidia-smi", "-q", "-x"), after=SMI.name)
+LISTED = GuestCommand("gpu-list", ("nvidia-smi", "-L"), after=SMI.name)
+PATHS = GuestCommand("gpu-paths", ("nvidia-smi", "topo", "-m"), after=SMI.name)
 PROCESSES = GuestCommand(
     "gpu-processes",
     ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid", "--format=csv,noheader,nounits"),
@@ -148,6 +152,10 @@ class GuestFacts:
     rates: Mapping[str, float] = field(default_factory=dict)
     """Speeds of RDMA ports in Gb/s by ``device/port``."""
     failures: Mapping[str, str] = field(default_factory=dict)
+    listed: GpuList | None = None
+    """The GPUs of ``nvidia-smi -L``; None where it was not asked, or has no readable answer."""
+    shown: ShownTopology | None = None
+    """Paths between GPUs and RDMA devices; None as of `listed`."""
 
 
 def read_guest(answers: Answers) -> GuestFacts:
@@ -189,7 +197,19 @@ def read_guest(answers: Answers) -> GuestFacts:
         gid_types=_gid_types(values),
         rates={f"{m[1]}/{m[2]}": float(m[3]) for path, v in values.items() if (m := _RATE.fullmatch(f"{path}:{v}"))},
         failures=failures,
+        listed=_shown(answers.get(LISTED.name), parse_gpu_list),
+        shown=_shown(answers.get(PATHS.name), parse_device_paths),
     )
+
+
+def _shown(answer: CommandAnswer | None, parse: Callable[[int, str], T]) -> T | None:
+    """Return what an answer shows beside the values of GPUs; None where it cannot be read: nothing is judged by it."""
+    if answer is None or answer.failure:
+        return None
+    try:
+        return parse(answer.code, answer.out)
+    except UnreadableOutput:
+        return None
 
 
 def _number(text: str) -> int | None:
@@ -335,7 +355,7 @@ def refined(node: Node, facts: GuestFacts) -> Node:
         ]
     elif facts.gpus and not gpus:
         gpus = [NodeGpu(seen.index, seen.bus, uuid=seen.uuid) for seen in facts.gpus]
-    return replace(node, gpus=tuple(gpus), rails=tuple(_rail(rail, facts) for rail in node.rails))
+    return replace(node, gpus=tuple(gpus), rails=tuple(_rail(rail, facts) for rail in node.rails), shown=facts.shown)
 
 
 def _rail(rail: Rail, facts: GuestFacts) -> Rail:

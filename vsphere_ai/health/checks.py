@@ -28,6 +28,7 @@ from vsphere_ai.health.counters import Reading, pcie_replays_allowed
 from vsphere_ai.health.finding import ON_TRIAL, VmFinding, VmJudge, Witness
 from vsphere_ai.health.kernel.kernel_log import KernelEvent, events
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, XidVerdict, is_over, judged, numbered
+from vsphere_ai.health.listed import listed_findings, path_findings
 from vsphere_ai.health.logs import CABLE, is_down, log_findings
 from vsphere_ai.health.preflight import rail_part
 from vsphere_ai.health.profile import MEASURES, HealthProfile, measured
@@ -187,12 +188,14 @@ def _gpus(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
         return
     want = profile.gpus if profile.gpus is not None else len(node.gpus)
     parts = ", ".join(dict.fromkeys(f"GPU {gpu.host_pci}" for gpu in node.gpus if gpu.host_pci))
-    if len(guest.gpus) < want:
-        message = f"{len(guest.gpus)} of {want} GPUs are there"
+    named = _parts(observed)
+    listed = {gpu.index for gpu in guest.listed.gpus} if guest.listed is not None else set()
+    there = len(listed.union(gpu.index for gpu in guest.gpus))
+    if there < want:
+        message = f"{there} of {want} GPUs are there"
         yield VmJudge(node, parts)("gpu-count", "fail", message, "look for the GPU on the host")
     for seen in guest.gpus:
-        known = next((gpu for gpu in node.gpus if gpu.index == seen.index), None)
-        part = f"GPU {known.host_pci}" if known and known.host_pci else f"GPU {seen.index} ({seen.bus} in the guest)"
+        part = named[seen.index]
         if profile.gpu_name and seen.name and seen.name != profile.gpu_name:
             message = f"it is a {seen.name}, not a {profile.gpu_name}"
             yield VmJudge(node, part)("gpu-name", "fail", message, "look at the vGPU profile of the VM")
@@ -202,6 +205,14 @@ def _gpus(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:
         if corrected is not None and corrected > profile.ecc_corrected:
             message = f"{corrected} corrected ECC errors"
             yield VmJudge(node, part)("ecc", "warn", message, "watch it; reset the GPU")
+    yield from listed_findings(node, guest, named)
+    yield from path_findings(node, observed.host, named)
+
+
+def _parts(observed: ObservedVm) -> dict[int, str]:
+    """Return the GPUs in words by their indexes in the guest: by the address on the host where that is known."""
+    guest = {gpu.index: f"GPU {gpu.index} ({gpu.bus} in the guest)" for gpu in observed.guest.gpus}
+    return guest | {gpu.index: f"GPU {gpu.host_pci}" for gpu in observed.node.gpus if gpu.host_pci}
 
 
 def _rails(observed: ObservedVm, profile: HealthProfile) -> Iterator[VmFinding]:

@@ -54,12 +54,13 @@ def _certified(own: Answers) -> Mapping[str, str]:
 _RDMA = (answers.LINKS, answers.SYSFS)
 RAILS = GuestProbe((answers.ADDRESSES, *_RDMA), read_guest)
 """RDMA devices, GID indexes and MTUs of a node's rails."""
-TOPOLOGY = GuestProbe((answers.SMI, answers.LINKS, answers.ADDRESSES, answers.SYSFS, DEVICES), _surveyed)
+TOPOLOGY = GuestProbe((answers.SMI, answers.LINKS, answers.ADDRESSES, answers.SYSFS, DEVICES, answers.PATHS), _surveyed)
 """PCI addresses of GPUs and NICs: vCenter's slot numbers are no promise."""
 HEALTH = GuestProbe(
     (
         answers.SMI, answers.MEASURES, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.LINKS,
         answers.ADDRESSES, answers.RULES, answers.KERNEL, answers.UPTIME, answers.SYSFS, answers.REPLAYS, DEVICES,
+        answers.LISTED, answers.PATHS,
     ),
     _surveyed,
 )  # fmt: skip

@@ -87,8 +87,17 @@ def _rails(node: Node, place: VmPlace) -> Iterator[Said]:
             yield "rail-numa", "warn", message, f"let the port group of the rail go out by {near[0]}", rail_part(rail)
 
 
+def is_prepared(settings: Mapping[str, str], place: VmPlace) -> bool:
+    """Return whether a VM with a PCI NIC beside its GPU has both settings that let the two exchange data."""
+    return place.direct and all(_allowed(settings).values())
+
+
+def _allowed(settings: Mapping[str, str]) -> dict[str, bool]:
+    return {key: settings.get(key, "").strip().lower() == "true" for key in (P2P, RELAX_ACS)}
+
+
 def _direct(settings: Mapping[str, str], place: VmPlace) -> Iterator[Said]:
-    on = {key: settings.get(key, "").strip().lower() == "true" for key in (P2P, RELAX_ACS)}
+    on = _allowed(settings)
     if not place.direct or not any(on.values()):
         return
     for key in (key for key, value in on.items() if not value):

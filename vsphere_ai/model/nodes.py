@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, VmCpus
+from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, ShownTopology, VmCpus
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Node:
 
     `address` is where SSH and the control traffic of launchers reach the guest, on `interface`. `host` is the ESXi
     host that runs the VM. `ref` is the VM's managed object reference. `passed` are whole NICs that are no rails.
+    `shown` are the paths between GPUs and RDMA devices as its guest shows them; None: it was not asked, or shows none.
     """
 
     vm: str
@@ -71,3 +72,4 @@ class Node:
     passed: tuple[PassedNic, ...] = ()
     cpus: VmCpus = field(default_factory=VmCpus)
     numa: HostNuma = field(default_factory=HostNuma)
+    shown: ShownTopology | None = None

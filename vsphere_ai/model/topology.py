@@ -57,3 +57,43 @@ class HostNuma:
         if not (cpus.count and self.cores and self.memory_mb):
             return 0
         return max(-(-cpus.count // self.cores), -(-cpus.memory_mb // self.memory_mb))
+
+
+@dataclass(frozen=True)
+class NicPath:
+    """The path between a GPU and an RDMA device as nvidia-smi names it; None where it is not known.
+
+    From near to far: PIX, PXB (PCIe switches), PHB (a host bridge), NODE (host bridges of one NUMA node), SYS (the link
+    between NUMA nodes); source: the legend of ``nvidia-smi topo -m``.
+    """
+
+    device: str
+    path: str | None
+
+
+@dataclass(frozen=True)
+class ShownGpu:
+    """A GPU as ``nvidia-smi topo -m`` shows it: its paths, and the CPUs and the NUMA node near it.
+
+    `peers` are the paths to other GPUs by their indexes (``NV12``: twelve NVLinks). `cpus` is a list of ranges. What
+    is not shown is None.
+    """
+
+    index: int
+    nics: tuple[NicPath, ...] = ()
+    peers: tuple[tuple[int, str | None], ...] = ()
+    cpus: str | None = None
+    numa: int | None = None
+
+    @property
+    def is_across(self) -> bool:
+        """Whether every one of its RDMA devices is known to be on another NUMA node."""
+        return bool(self.nics) and all(nic.path == "SYS" for nic in self.nics)
+
+
+@dataclass(frozen=True)
+class ShownTopology:
+    """The matrix of ``nvidia-smi topo -m``; `unread` are the names of devices without a whole row."""
+
+    gpus: tuple[ShownGpu, ...]
+    unread: tuple[str, ...] = ()

@@ -23,7 +23,8 @@ class Advice:
 
 def numa_advice(node: Node) -> tuple[Advice, ...]:
     """Return what would bring CPUs, GPUs and NICs of a VM together; nothing where a part is not known."""
-    return tuple(_advice(node)) if node.numa.nodes > 1 and node.cpus.count else ()
+    placed = _advice(node) if node.numa.nodes > 1 and node.cpus.count else ()
+    return (*placed, *_shown(node))
 
 
 def _advice(node: Node) -> Iterator[Advice]:
@@ -61,3 +62,16 @@ def _spanning(node: Node, spans: int, have: str) -> Iterator[Advice]:
     elif cpus.per_socket != cpus.count // spans:
         reason = f"it spans {spans} NUMA nodes: as many sockets, of {cpus.count // spans} cores each"
         yield Advice(f"tuning: {{cores_per_socket: {cpus.count // spans}}}", reason)
+
+
+def _shown(node: Node) -> Iterator[Advice]:
+    """Yield advice about what the guest shows: GPUs away from their NICs, and NUMA nodes that it does not show."""
+    sites = {g.index: g.site.numa for g in node.gpus if g.site is not None and g.site.numa is not None}
+    gpus = node.shown.gpus if node.shown is not None else ()
+    for gpu in (gpu for gpu in gpus if gpu.is_across and gpu.index not in sites):
+        names = ", ".join(nic.device for nic in gpu.nics)
+        yield Advice("", f"the guest shows {names} on another NUMA node than GPU {gpu.index} (SYS)")
+    real, inside = sorted(set(sites.values())), {gpu.numa for gpu in gpus}
+    if len(real) > 1 and gpus and len(inside) == 1:
+        where = " and ".join(map(str, real))
+        yield Advice("", f"the guest does not show that its GPUs are on NUMA nodes {where}: give jobs `topology: host`")

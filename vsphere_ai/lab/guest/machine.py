@@ -37,6 +37,8 @@ class GuestGpu:
     memory_mib: int
     physical: LabGpu
     is_vgpu: bool
+    numa: int | None = None
+    """The NUMA node of the guest that the VM gives the device; None: none, as before vSphere 8.0."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class LabGuestNic:
     driver: str = "vmxnet3"
     pci: str = ""
     """The PCI address of its RDMA device in the guest, else its own."""
+    numa: int | None = None
 
 
 @dataclass
@@ -128,7 +131,8 @@ class GuestMachine:
                 known = next((g for g in host.gpus if g.pci == address), None)
                 if known is not None:
                     bus = f"0000:{3 + number:02x}:00.0"
-                    yield GuestGpu(number, bus, known.name, known.uuid, known.memory_mib, known, False)
+                    numa = self._numa(address)
+                    yield GuestGpu(number, bus, known.name, known.uuid, known.memory_mib, known, False, numa)
                     number += 1
 
     def _whole(self) -> Iterator[str]:
@@ -136,6 +140,22 @@ class GuestMachine:
             if isinstance(device, vim.vm.device.VirtualPCIPassthrough):
                 backing = device.backing
                 yield str(getattr(backing, "assignedId", None) or getattr(backing, "id", None) or "").lower()
+
+    def _numa(self, address: str) -> int | None:
+        """Return the NUMA node of the guest for a whole device of the host (VirtualDevice.numaNode, vSphere 8.0)."""
+        for device in self.mo["config"].hardware.device:
+            backing = device.backing if isinstance(device, vim.vm.device.VirtualPCIPassthrough) else None
+            own = str(getattr(backing, "assignedId", None) or getattr(backing, "id", None) or "").lower()
+            if backing is not None and own == address:
+                return numa_node(device)
+        return None
+
+    @property
+    def whole_nics_near(self) -> list[tuple[str, int | None]]:
+        """RDMA devices of whole NICs with the NUMA nodes of the guest that they have."""
+        nics = {nic.pci for nic in self.host.pnics}
+        nodes = [self._numa(address) for address in self._whole() if address in nics]
+        return [(name, node) for (name, _), node in zip(self.whole_nics, nodes, strict=True)]
 
     @property
     def whole_nics(self) -> list[tuple[str, str]]:
@@ -182,7 +202,7 @@ class GuestMachine:
         # a bridge with eight functions stands for eight buses, the first of which is bus 3
         bus = 3 + 8 * (slot // SLOTS_APART - 5)
         pci = f"0000:{bus:02x}:00.{int(isinstance(card, PVRDMA))}"
-        return LabGuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci)
+        return LabGuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci, numa_node(card))
 
     def _is_of(self, given: Any, interface: str) -> bool:
         return bool(given.get("vm", self.name) == self.name and given.get("nic", interface) == interface)
@@ -199,3 +219,9 @@ class GuestMachine:
         proxies = [p for p in network.proxySwitch or () if p.dvsUuid == port.switchUuid]
         keys = [key.rpartition("-")[2] for proxy in proxies for key in proxy.pnic or ()]
         return next((p for key in keys for p in self.host.pnics if p.name == key), None)
+
+
+def numa_node(device: Any) -> int | None:
+    """Return the NUMA node of the guest that a device has; None for none: not set, or negative."""
+    node = getattr(device, "numaNode", None)
+    return node if node is not None and node >= 0 else None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vsphere_ai.lab.guest import load
 from vsphere_ai.lab.guest.machine import GuestGpu, GuestMachine
+from vsphere_ai.lab.shell import smi_paths
 from vsphere_ai.lab.shell.result import ShellResult
 
 NA = "[N/A]"
@@ -133,15 +134,22 @@ def _processes(machine: GuestMachine, fields: Sequence[str]) -> list[list[str]]:
 
 
 def topology(machine: GuestMachine) -> str:
-    """Return the matrix of `nvidia-smi topo -m`."""
-    gpus, nics = machine.gpus, [n for n in machine.nics if n.rdma]
-    names = [*(f"GPU{g.index}" for g in gpus), *(f"NIC{n}" for n in range(len(nics)))]
-    lines = ["\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity"]
-    for row in names:
-        between = [" X " if row == column else "PHB" for column in names]
-        lines.append("\t".join((row, *between, *(("0-15", "0") if row.startswith("GPU") else ()))))
-    legend = [f"  NIC{n}: {nic.rdma}" for n, nic in enumerate(nics)]
-    return "\n".join([*lines, "", "NIC Legend:", "", *legend]) + "\n"
+    """Return the matrix of `nvidia-smi topo -m`: devices of one NUMA node of the guest share its host bridge."""
+    gpus, nics = machine.gpus, [(nic.rdma, nic.numa) for nic in machine.nics if nic.rdma]
+    nics += machine.whole_nics_near
+    nodes = [*(gpu.numa for gpu in gpus), *(node for _, node in nics)]
+    last = machine.mo["config"].hardware.numCPU - 1
+
+    def near(row: int) -> tuple[str, str] | None:
+        return (f"0-{last}", str(nodes[row] or 0)) if row < len(gpus) else None
+
+    return smi_paths.matrix(
+        [*(f"GPU{gpu.index}" for gpu in gpus), *(f"NIC{n}" for n in range(len(nics)))],
+        lambda one, other: "PHB" if nodes[one] == nodes[other] else "SYS",
+        near,
+        machine.driver,
+        [(f"NIC{n}", device) for n, (device, _) in enumerate(nics)],
+    )
 
 
 def table(machine: GuestMachine) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vsphere_ai.lab.hardware.gpu import Activation, LabGpu, Nvml, NvmlError
 from vsphere_ai.lab.hardware.host import LabHost
-from vsphere_ai.lab.shell import smi_mig, smi_overview, smi_query, smi_vgpu
+from vsphere_ai.lab.shell import smi_mig, smi_overview, smi_paths, smi_query, smi_vgpu
 from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.smi_select import NO_DEVICES, pick
 
@@ -33,6 +33,9 @@ def main(host: LabHost, argv: Sequence[str]) -> ShellResult:
             return smi_mig.main(host, argv[1:])
         if argv[:1] == ["vgpu"]:
             return smi_vgpu.main(host, argv[1:])
+        if argv[:1] == ["topo"]:
+            gpus = pick(host, None)
+            return ShellResult(0, smi_paths.of_host(gpus)) if argv[1:] in (["-m"], ["--matrix"]) else _BAD_ARGUMENTS
         return _top_level(host, list(argv))
 
 
