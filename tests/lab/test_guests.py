@@ -12,6 +12,12 @@ from vsphere_ai import app
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh, GuestTimedOut
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshRefused
 from vsphere_ai.errors import UsageError
+from vsphere_ai.gpu.smi.device_paths import parse_device_paths, parse_gpu_list
+from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.hardware.host import LabHost
+from vsphere_ai.lab.hardware.parts import driver_vib
+from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.shell.run import run_line
 from vsphere_ai.language.inventories.inventory import load_inventory
 
 FARM = guest_farm(4, "  - {name: plain, host: esx01.lab.local, folder: ai, network: dvpg-lan, power: on}\n")
@@ -168,3 +174,40 @@ def test_a_guest_that_is_switched_off_is_gone_and_comes_back(guests, make_lab):
     settings = app.guest_settings(load_inventory(guests.lab.directory / "connection.yml"))
     with GuestSsh("10.0.0.1", settings, "trn-02") as again:
         assert run(again, "hostname") == "trn-02\n"
+
+
+def test_a_guest_shows_the_paths_between_its_gpus_and_its_rdma_devices(guests):
+    """One host bridge, unless vCenter gives devices NUMA nodes of the guest (VirtualDevice.numaNode)."""
+    shell = guests("trn-02")
+
+    def shown():
+        (gpu,) = parse_device_paths(0, run(shell, "nvidia-smi", "topo", "-m")).gpus
+        return gpu
+
+    assert [(nic.device, nic.path) for nic in shown().nics] == [("roces224f1", "PHB")]
+    assert (shown().numa, shown().cpus) == (0, "0-15")
+    (listed,) = parse_gpu_list(0, run(shell, "nvidia-smi", "-L")).gpus
+    assert listed.devices == ()
+    assert listed.uuid.startswith("GPU-")
+
+
+@pytest.mark.parametrize(
+    ("bridges", "nodes", "link", "path"),
+    [
+        ((("0000:3a:00.0",), ("0000:3a:00.0",)), (0, 0), "", "PIX"),
+        ((("0000:3a:00.0", "0000:3a:01.0"), ("0000:3a:00.0",)), (0, 0), "", "PXB"),
+        ((("0000:3a:00.0",), ("0000:5a:00.0",)), (0, 0), "", "NODE"),
+        ((("0000:3a:00.0",), ("0000:5a:00.0",)), (0, 1), "", "SYS"),
+        (((), ()), (0, 1), "a", "NV12"),
+    ],
+)
+def test_a_host_shows_the_paths_between_its_gpus(bridges, nodes, link, path):
+    gpus = [LabGpu.of(n, f"0000:{0x3B + n:02x}:00.0", "a100-40gb") for n in range(2)]
+    for gpu, own, node in zip(gpus, bridges, nodes, strict=True):
+        gpu.bridges, gpu.numa_node, gpu.link = own, node, link
+    host = LabHost("esx01", Ledger(), gpus=gpus, vibs=[driver_vib("535.161.05")])
+    done = run_line(host, "nvidia-smi topo -m")
+    assert done.status == 0
+    first, second = parse_device_paths(0, done.stdout).gpus
+    assert (first.peers, second.peers) == (((1, path),), ((0, path),))
+    assert run_line(host, "nvidia-smi topo -z").status == 1
