@@ -61,7 +61,7 @@ def test_the_node_health_check_of_a_playbook_has_the_sizes_of_its_vms(sets, cli)
 
 
 def test_the_node_health_check_is_the_same_whichever_way_the_vms_are_named(three, cli):
-    """A playbook, a pattern and names of VMs give the same checks; the link of a rail where vCenter shows its slot."""
+    """A playbook, a pattern and names of VMs give the same checks; the link of a PVRDMA rail by its slot."""
     cards = (
         "{name: mgmt, port_group: dvpg-lan, role: mgmt, primary: true, addresses: mgmt}",
         "{name: rdma1, port_group: dvpg-rdma, type: pvrdma, protocol: rocev2, role: rdma, rail: 1, addresses: rail1}",
@@ -77,6 +77,7 @@ def test_the_node_health_check_is_the_same_whichever_way_the_vms_are_named(three
         "check_hw_cpuinfo",
         "check_hw_physmem",
         "check_hw_eth rdma1",
+        "state ACTIVE/' rdma link",
         "nvidia-smi -L",
     ):
         assert any(check in line for line in checks[0]), checks[0]

@@ -18,11 +18,11 @@ from vsphere_ai.lab.hardware.gpu import LabGpu
 from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.guests import guest_ready
+from vsphere_ai.lab.managed.vms import pci_slots
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard
 PVRDMA, SRIOV = vim.vm.device.VirtualVmxnet3Vrdma, vim.vm.device.VirtualSriovEthernetCard
-FIRST_SLOT, SLOTS_APART = 192, 32
 BOOTED_AT = time.time() - 86400.0
 
 
@@ -171,7 +171,9 @@ class GuestMachine:
         said = self._said()
         reported = {nic.macAddress.lower(): nic for nic in self.mo["guest"].net or ()}
         cards = [c for c in self.mo["config"].hardware.device if isinstance(c, CARD)]
-        return [self._nic(n, card, reported.get(card.macAddress.lower()), said) for n, card in enumerate(cards)]
+        slots = pci_slots.slots(self.mo)
+        nics = enumerate((card, slots[card.key]) for card in cards)
+        return [self._nic(n, slot, card, reported.get(card.macAddress.lower()), said) for n, (card, slot) in nics]
 
     def _said(self) -> dict[str, dict[str, Any]]:
         """Return what the guest has written about its NICs when it was ready."""
@@ -182,11 +184,11 @@ class GuestMachine:
             return {}
         return dict(found.get("nics", {}))
 
-    def _nic(self, number: int, card: Any, reported: Any, said: dict[str, dict[str, Any]]) -> LabGuestNic:
+    def _nic(self, number: int, slot: int, card: Any, reported: Any, said: dict[str, dict[str, Any]]) -> LabGuestNic:
         mac = card.macAddress.lower()
         own = said.get(mac, {})
-        slot = FIRST_SLOT + number * SLOTS_APART
-        name = str(own.get("name") or f"ens{slot}")
+        in_name = (slot & 1023) + (slot >> 10)  # ens161 is slot 1184, the second function of a bridge
+        name = str(own.get("name") or f"ens{in_name}")
         shown = reported.ipConfig.ipAddress if reported is not None and reported.ipConfig else ()
         addresses = [(a.ipAddress, a.prefixLength) for a in shown if not ip_address(a.ipAddress).is_link_local]
         if not addresses and not number and self.mo["guest"].ipAddress:
@@ -196,11 +198,11 @@ class GuestMachine:
         mtu = int(defect.number("mtu", 1500)) if defect else int(own.get("mtu") or 1500)
         rdma, driver = "", "vmxnet3"
         if isinstance(card, PVRDMA):
-            rdma, driver = f"roces{slot}f1", "vmxnet3"
+            rdma, driver = f"roces{in_name}f1", "vmxnet3"
         elif isinstance(card, SRIOV):
             rdma, driver = f"mlx5_{number}", "mlx5_core"
         # a bridge with eight functions stands for eight buses, the first of which is bus 3
-        bus = 3 + 8 * (slot // SLOTS_APART - 5)
+        bus = 3 + 8 * ((slot >> 5 & 31) - 5) + (slot >> 10)
         pci = f"0000:{bus:02x}:00.{int(isinstance(card, PVRDMA))}"
         return LabGuestNic(name, mac, tuple(addresses), mtu, rdma, pnic, driver, pci, numa_node(card))
 

@@ -19,7 +19,14 @@ from vsphere_ai.lab.managed.networks import mac_addresses
 from vsphere_ai.lab.managed.placement import drs_level, hosts_of_cluster, move
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, invalid_state, no_compatible_host
 from vsphere_ai.lab.managed.vm_tasks import guest_boot
-from vsphere_ai.lab.managed.vms import cpu_features, device_groups, devices_pci, swap_files, virtual_functions
+from vsphere_ai.lab.managed.vms import (
+    cpu_features,
+    device_groups,
+    devices_pci,
+    pci_slots,
+    swap_files,
+    virtual_functions,
+)
 from vsphere_ai.lab.managed.vms.virtual_machine import guest_changed
 from vsphere_ai.lab.managed.vms.vm_states import comes_back, refuse_lost
 from vsphere_ai.lab.sessions import now
@@ -51,6 +58,7 @@ def power_on_now(
     except vgpus.NoGraphicsResource as error:
         raise gpus.no_graphics(machine, profiles(vm)) from error
     devices_pci.claim(farm, vm, host)
+    pci_slots.give(vm)
     vm.extra[virtual_functions.HELD] = virtual_functions.find(farm, vm, host)
     if vm["runtime"].host != host.ref:
         move(farm, vm, host)
@@ -58,6 +66,7 @@ def power_on_now(
     vm["runtime"].cleanPowerOff = None
     swap_files.hold(farm, vm)
     _power_changed(farm, vm)
+    farm.store.touch(vm, "config")
     guest_boot.booted(farm, vm)
     farm.record(vm, call, host=machine.name, vgpu=profiles(vm))
 
