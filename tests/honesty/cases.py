@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from honesty import drawing, pressed, strikes
+from honesty import drawing, full_gpus, pressed, strikes
 from honesty.case import Case
 from honesty.faults import FAULTS
 from honesty.strikes import STRIKES
@@ -31,19 +31,25 @@ def alone() -> tuple[str, ...]:
 
 PRESSED = 10_000
 """From this number on all cases are of farms on which little is left."""
+NO_REBOOT = 1_000_000
+"""From this number on all cases are of windows without a reboot on hosts whose GPUs are full."""
 
 
 def case(seed: int, number: int, draw: Draw = drawing.draw) -> Case:
     """Return the case of that number: the same one whenever the seed is. `draw` draws its farm and its plays."""
     rng = random.Random(f"{seed}/{number}")
     names = sorted(FAULTS)
+    if number >= NO_REBOOT:
+        return full_gpus.draw(rng)
     if number >= PRESSED:
         return pressed.draw(rng)
     if number < len(names):
         return _with(rng, draw, (names[number],), spoilt=True)
     if number < len(alone()):
         return _struck(rng, draw, alone()[number])
-    what = rng.choices(("whole", "one", "two", "struck", "pressed"), (10, 15, 15, 10, 50))[0]
+    what = rng.choices(("whole", "one", "two", "struck", "pressed", "no reboot"), (10, 15, 15, 10, 40, 10))[0]
+    if what == "no reboot":
+        return full_gpus.draw(rng)
     if what == "pressed":
         return pressed.draw(rng)
     if what == "whole":

@@ -89,7 +89,7 @@ class _Way:
 
     # -- work
 
-    def _window(self, host: str, way: str) -> None:
+    def _window(self, host: str, way: str, vgpu_mode: str = "", mig: bool | None = None) -> None:
         from vsphere_ai.lab.managed.drs import evacuation
         from vsphere_ai.lab.managed.placement import drs_level
         from vsphere_ai.lab.managed.running_vms import powered_on
@@ -114,9 +114,19 @@ class _Way:
             migration.carry(self.farm, vm, target)
             self.moved.add(vm["name"])
         self.farm.host(at).set_maintenance(True)
+        self._gpus_changed(self.farm.host(at), vgpu_mode, mig)
         self.farm.host(at).set_maintenance(False)
         self.farm.settle()
         self._back([vm["name"] for vm in off])
+
+    def _gpus_changed(self, machine: Any, vgpu_mode: str, mig: bool | None) -> None:
+        """Change what an empty host's GPUs are set to."""
+        with machine.changing():
+            for gpu in machine.gpus:
+                if vgpu_mode and not (gpu.mig_current and any(not other.mig_current for other in machine.gpus)):
+                    gpu.vgpu_mode = vgpu_mode
+                if mig is not None:
+                    gpu.set_mig(mig)
 
     def _cycle(self, names: list[str]) -> None:
         from vsphere_ai.lab.managed.vm_tasks.power import power_off_now
@@ -156,6 +166,8 @@ class _Way:
             spec.memoryReservationLockedToMax = kept == "full"
             size = vm["config"].hardware.memoryMB if kept == "full" else kept
             spec.memoryAllocation = vim.ResourceAllocationInfo(reservation=size)
+        if "vgpu" in wanted:
+            spec.deviceChange = _other_vgpus(vm["config"], wanted["vgpu"])
         config, _ = changed_config(self.farm, vm, self.farm.host_of(vm), spec, powered_on=False)
         if "version" in wanted:
             config.version = f"vmx-{wanted['version']:02d}"
@@ -208,3 +220,13 @@ class _Way:
 
     def _on(self, name: str) -> bool:
         return bool(self._vm(name)["runtime"].powerState == "poweredOn")
+
+
+def _other_vgpus(config: Any, types: list[str]) -> list[Any]:
+    """Return what takes the vGPUs out of a configuration and puts those of other types in."""
+    from pyVmomi import vim
+
+    pci, change = vim.vm.device.VirtualPCIPassthrough, vim.vm.device.VirtualDeviceSpec
+    old = [d for d in config.hardware.device if isinstance(d, pci) and isinstance(d.backing, pci.VmiopBackingInfo)]
+    new = [pci(key=-1 - n, backing=pci.VmiopBackingInfo(vgpu=name)) for n, name in enumerate(types)]
+    return [*(change(operation="remove", device=d) for d in old), *(change(operation="add", device=d) for d in new)]

@@ -192,7 +192,12 @@ def _rules(case: Case, rng: random.Random) -> list[dict[str, Any]]:
         least = 1 if kind.startswith("host") else 2
         if len(case.vms) < least:
             continue
-        vms = rng.sample([v.name for v in case.vms], rng.randint(least, min(3, len(case.vms))))
+        names = [v.name for v in case.vms]
+        if kind == "affinity" and rng.random() < 0.6:  # as they are where DRS keeps to the rule
+            at = rng.choice(case.vms).host
+            here = [v.name for v in case.vms if v.host == at]
+            names = here if len(here) >= least else names
+        vms = rng.sample(names, rng.randint(least, min(3, len(names))))
         rule = {"name": f"rule-{number}", "kind": kind, "vms": vms, "mandatory": rng.random() < 0.6}
         if kind.startswith("host"):
             rule["hosts"] = rng.sample([h.name for h in case.hosts], rng.randint(1, len(case.hosts) - 1))

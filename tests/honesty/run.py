@@ -2,6 +2,7 @@
 
 tests/honesty/run.py --cases 520            as many cases, the seed is the time of day and is printed
 tests/honesty/run.py --seed 7 --case 113    one of them again, with all that was said
+tests/honesty/run.py --only no-reboot       windows without a reboot on hosts whose GPUs are full
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 
-from honesty.cases import PRESSED  # noqa: E402
+from honesty.cases import NO_REBOOT, PRESSED  # noqa: E402
 from honesty.cases import case as case_of  # noqa: E402
 from honesty.judge import Verdict  # noqa: E402
 from honesty.report import Report, keep, outcome  # noqa: E402
 
 FAILURES = Path(os.environ.get("RELIABILITY_FAILURES", HERE.parents[1] / ".failures"))
+KINDS = {"any": 0, "pressed": PRESSED, "no-reboot": NO_REBOOT}
+"""Kind of cases -> the number of the first one."""
 
 
 def main() -> int:
@@ -32,12 +35,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--cases", type=int, default=520)
     parser.add_argument("--case", type=int, action="append", help="only this one; may be given several times")
-    parser.add_argument(
-        "--first", type=int, default=0, help=f"number of the first one; from {PRESSED} on little is left"
-    )
+    parser.add_argument("--first", type=int, default=0, help="number of the first one")
+    parser.add_argument("--only", choices=[*KINDS], default="any", help="cases of one kind; any: of all kinds")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))
     given = parser.parse_args()
-    numbers = given.case or list(range(given.first, given.first + given.cases))
+    first = KINDS[given.only] + given.first
+    numbers = given.case or list(range(first, first + given.cases))
     print(f"honesty: seed {given.seed}, {len(numbers)} cases", flush=True)
     report = Report(given.seed)
     jobs, spawn = min(given.jobs, len(numbers)), multiprocessing.get_context("spawn")

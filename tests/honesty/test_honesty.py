@@ -67,3 +67,8 @@ def test_none_or_two_at_once_or_while_it_runs(court, number):
 @pytest.mark.parametrize("number", range(cases.PRESSED, cases.PRESSED + by_level(6, 40)))
 def test_where_little_is_left(court, number):
     assert judged(court, number).planned >= 0
+
+
+@pytest.mark.parametrize("number", range(cases.NO_REBOOT, cases.NO_REBOOT + by_level(4, 40)))
+def test_windows_without_a_reboot(court, number):
+    assert judged(court, number).planned >= 0

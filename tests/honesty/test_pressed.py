@@ -98,6 +98,10 @@ OFF_AFTER = [*EMPTIED, {"host": "esx02.lab.local", "way": "power_off"}]
         ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}],
          {"windows": EMPTIED, "changes": {"b": {"cpus": 2}}}, TOGETHER, True),
         ([{"name": "a"}, {"name": "b", "host": "esx02.lab.local"}], {"windows": OFF_AFTER}, TOGETHER, False),
+        # both leave together, or none of them does
+        ([{"name": "a"}, {"name": "b"}], {"windows": EMPTIED}, TOGETHER, True),
+        ([{"name": n, "memory_gb": 15, "memory_reservation_locked": True} for n in ("a", "b")],
+         {"windows": EMPTIED}, TOGETHER, False),
         # the one has to give way before the other one fits
         (
             [{"name": "a", "memory_gb": 24},

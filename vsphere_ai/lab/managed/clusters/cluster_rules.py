@@ -22,6 +22,8 @@ from vsphere_ai.lab.store import ManagedObject, fill, given
 TOGETHER, APART, HOSTS = vim.cluster.AffinityRuleSpec, vim.cluster.AntiAffinityRuleSpec, vim.cluster.VmHostRuleInfo
 FEWEST = 2
 """VMs that a rule between VMs has at least."""
+LEAVES = "leaves"
+"""Among what the lab keeps of a VM: DRS moves it off a host that is emptied, together with others of its rules."""
 
 
 def changed_groups(farm: Farm, mo: ManagedObject, specs: Sequence[Any], detail: dict[str, Any]) -> list[Any]:
@@ -130,14 +132,45 @@ def _breaks(farm: Farm, rule: Any, groups: dict[str, Any], vm: ManagedObject, ho
     if isinstance(rule, (TOGETHER, APART)):
         if vm.ref not in rule.vm:
             return False
-        others = [farm.store.get(ref) for ref in rule.vm if ref != vm.ref]
-        here = [other["runtime"].host == host.ref for other in others if other["runtime"].powerState == "poweredOn"]
-        return any(here) if isinstance(rule, APART) else not all(here)
+        others = [other for ref in rule.vm if ref != vm.ref and _runs(other := farm.store.get(ref))]
+        if isinstance(rule, APART):
+            return any(other["runtime"].host == host.ref for other in others)
+        return any(other["runtime"].host != host.ref for other in others if not _leaves(farm, other))
     members = groups.get(rule.vmGroupName)
     if members is None or vm.ref not in (members.vm or ()):
         return False
     near, far = groups.get(rule.affineHostGroupName or ""), groups.get(rule.antiAffineHostGroupName or "")
     return (near is not None and host.ref not in (near.host or ())) or (far is not None and host.ref in far.host)
+
+
+def _runs(vm: ManagedObject) -> bool:
+    return bool(vm["runtime"].powerState == "poweredOn")
+
+
+def _leaves(farm: Farm, vm: ManagedObject) -> bool:
+    """Return whether a VM is on its way off a host: it follows to where the first one of its rule goes."""
+    return LEAVES in vm.extra and "entering" in farm.host_of(vm).extra
+
+
+def kept_together(farm: Farm, vms: Sequence[ManagedObject]) -> list[list[ManagedObject]]:
+    """Return VMs in groups of those that enabled rules keep together, directly or by others, each in its order."""
+    groups = [[vm] for vm in vms]
+    for compute in {id(mo): mo for mo in (farm.store.get(farm.host_of(vm)["parent"]) for vm in vms)}.values():
+        if not isinstance(compute.ref, vim.ClusterComputeResource):
+            continue
+        for rule in compute["configurationEx"].rule or ():
+            if rule.enabled and isinstance(rule, TOGETHER):
+                groups = _joined(groups, rule.vm)
+    return groups
+
+
+def _joined(groups: list[list[ManagedObject]], refs: Sequence[Any]) -> list[list[ManagedObject]]:
+    """Return groups of VMs, those with a VM of a rule as one, in the place of the first of these."""
+    bound = [group for group in groups if any(vm.ref in refs for vm in group)]
+    if len(bound) < FEWEST:
+        return groups
+    as_one = [vm for group in bound for vm in group]
+    return [as_one if group is bound[0] else group for group in groups if group is bound[0] or group not in bound]
 
 
 def best_first(farm: Farm, vm: ManagedObject, hosts: Sequence[ManagedObject]) -> list[ManagedObject]:

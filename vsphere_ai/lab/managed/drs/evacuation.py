@@ -2,6 +2,9 @@
 
 The search puts each VM where it breaks the fewest rules between VMs and the fewest VMs run, and goes back where a later
 VM finds no place; it gives up after so many steps. What it tries it takes back, unseen.
+
+VMs that a rule keeps together leave together, or none of them does (unverified; vSphere Resource Management 8.0, VM-VM
+affinity rules: "DRS tries to keep the specified virtual machines together on the same host").
 """
 
 from __future__ import annotations
@@ -52,8 +55,8 @@ def search(farm: Farm, hosts: list[ManagedObject]) -> EvacuationOutcome:
             else:
                 going.append(vm)
         going.sort(key=lambda vm: -int(vm["config"].memoryAllocation.reservation or 0))
-        tries = [STEPS]
-        found.targets = _placed(farm, going, tries) or _one_by_one(farm, going, found)
+        with _marked(going, cluster_rules.LEAVES):
+            found.targets = _placed(farm, going, [STEPS]) or _group_by_group(farm, going, found)
     return found
 
 
@@ -110,19 +113,23 @@ def _placed(farm: Farm, vms: list[ManagedObject], tries: list[int]) -> list[tupl
     return None
 
 
-def _one_by_one(
+def _group_by_group(
     farm: Farm, vms: list[ManagedObject], found: EvacuationOutcome
 ) -> list[tuple[ManagedObject, ManagedObject]]:
-    """Return where those VMs go that find a place one after another; note what keeps the others."""
+    """Return where those VMs go that find a place one after another; note what keeps the others.
+
+    VMs that rules keep together go all, or none of them.
+    """
     targets, undone = [], []
-    for vm in vms:
-        hosts, faults = choices(farm, vm)
-        undo = _moved(farm, vm, hosts[0]) if hosts else None
-        if undo is None:
-            found.stuck[vm.moid] = vm, faults or [vim.fault.NoCompatibleHost(msg="No host is compatible.")]
+    for group in cluster_rules.kept_together(farm, vms):
+        places = _placed(farm, group, [STEPS])
+        if places is None:
+            # which of the hosts that take one of them keeps them apart is in no fault of a single VM
+            none = vim.fault.NoCompatibleHost(msg="No host is compatible.")
+            found.stuck |= {vm.moid: (vm, choices(farm, vm)[1] or [none]) for vm in group}
             continue
-        undone.append(undo)
-        targets.append((vm, hosts[0]))
+        undone += [undo for vm, host in places if (undo := _moved(farm, vm, host)) is not None]
+        targets += places
     for undo in reversed(undone):
         undo()
     return targets
@@ -150,14 +157,20 @@ def _moved(farm: Farm, vm: ManagedObject, host: ManagedObject) -> Callable[[], N
 @contextmanager
 def _leaving(hosts: list[ManagedObject]) -> Iterator[None]:
     """Take hosts for such that enter maintenance mode; those that do so anyway stay so."""
-    added = [host for host in hosts if "entering" not in host.extra]
-    for host in added:
-        host.extra["entering"] = None
+    with _marked([host for host in hosts if "entering" not in host.extra], "entering"):
+        yield
+
+
+@contextmanager
+def _marked(objects: list[ManagedObject], name: str) -> Iterator[None]:
+    """Keep a mark of that name at objects for as long as it takes."""
+    for each in objects:
+        each.extra[name] = None
     try:
         yield
     finally:
-        for host in added:
-            del host.extra["entering"]
+        for each in objects:
+            del each.extra[name]
 
 
 def drs_faults(found: EvacuationOutcome) -> Any:
