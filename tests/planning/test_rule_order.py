@@ -74,6 +74,31 @@ def test_what_drs_has_moved_off_the_host_does_not_run_there_any_more(kind, refus
     assert refusals(plan) == ({(vm(1), "admission.vm-rule")} if refused else set())
 
 
+@pytest.mark.parametrize("third", [OFF, MOVE])
+def test_windows_follow_each_other_where_drs_could_bring_a_vm_back_before_the_other_one_is_on(third):
+    """Both run on one host today, against the rule; the hosts may be out of service two at a time."""
+    both = {"max_unavailable": 2}
+    wanted = {
+        ESX1: wants(DIRECT, rolling=MOVE.model_copy(update=both)),
+        ESX3: wants(DIRECT, rolling=third.model_copy(update=both)),
+        vm(1): CHANGED,
+    }
+    plan = made(ruled(APART, ESX1, ESX1), wanted)
+    assert not plan.problems
+    (roll,) = plan.impact.rolls
+    assert (roll.at_a_time, roll.why) == (
+        1, "1 host at a time, not 2: a DRS rule lets train-01 power on only before DRS moves other VMs",
+    )  # fmt: skip
+    assert waits_for(plan, at(plan, EnterMaintenance, ESX3), at(plan, PowerOn, vm(1)))
+
+
+def test_they_do_not_where_no_rule_needs_it():
+    both = {"max_unavailable": 2}
+    hosts = {h: wants(DIRECT, rolling=OFF.model_copy(update=both)) for h in (ESX1, ESX3)}
+    (roll,) = made(ruled(APART, ESX1, ESX2), hosts | {vm(2): CHANGED}).impact.rolls
+    assert (roll.at_a_time, roll.why) == (2, "")
+
+
 def test_an_order_that_contradicts_another_one_is_not_taken():
     """The second VM goes off and on with the window of its host; the first one would have to be on within it."""
     here = ruled(TOGETHER, ESX1, ESX2, excluded=(2,))

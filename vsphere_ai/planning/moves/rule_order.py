@@ -70,6 +70,21 @@ def rule_moments(
     return _RuleOrder(asked, frozenset(moves), frozenset(windows), rolls, outlook, steps).moments() if asked else {}
 
 
+def refused_by_rules(
+    steps: Sequence[Step], moves: Collection[Target], roll: Roll, outlook: Outlook
+) -> frozenset[Target]:
+    """Return the VMs on hosts of a roll-out's cluster that rules between VMs let power on at no moment of it."""
+    estate, members = outlook.after.estate, {h.ref for h in roll.members}
+    if not any(map(_has_rules, estate.of_type("ClusterComputeResource"))):
+        return frozenset()
+    asked = {
+        vm: occasion
+        for vm, occasion in concerned(steps, outlook.before).items()
+        if occasion in STARTS and (home := estate.host_of(vm.ref)) is not None and home.ref in members
+    }
+    return _RuleOrder(asked, frozenset(moves), frozenset(roll.hosts), [roll], outlook, steps).refused()
+
+
 def _has_rules(cluster: Facts) -> bool:
     return bool((cluster.get("configurationEx") or {}).get("rule"))
 
@@ -108,6 +123,10 @@ class _RuleOrder:
             if moment is not None:
                 self._found[vm] = moment
         return self._found
+
+    def refused(self) -> frozenset[Target]:
+        moments = self.moments()
+        return frozenset(vm for vm in self.asked if self._refused(vm, moments.get(vm, RuleMoment())))
 
     def _mates(self, vm: Target) -> frozenset[str]:
         """Return the running VMs with which a rule binds a VM."""

@@ -26,6 +26,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
+from vsphere_ai.planning.moves.rule_order import refused_by_rules
 from vsphere_ai.planning.moves.starts import Starts, with_time
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves
 
@@ -54,7 +55,7 @@ class Windows:
     """Judges roll-outs: the moves of the run itself, places for what DRS moves, and what powers on again.
 
     `by_drs` are VMs that DRS moves, `cycled` those that are power-cycled, `destroyed` those that stay off. `steps`
-    are those of the plan that kinds have given.
+    are those of the plan that kinds have given, `chained` all of it with those that power VMs off and on.
     """
 
     mover: MovePlanner
@@ -63,6 +64,7 @@ class Windows:
     destroyed: Collection[Target]
     outlook: Outlook
     steps: Mapping[Target, Sequence[Step]]
+    chained: Sequence[Step] = ()
 
     @cached_property
     def _off(self) -> Mapping[Target, Sequence[Target]]:
@@ -112,6 +114,28 @@ class Windows:
         # other windows later may bring about other moves before
         refused = windows.refused if not (moves.by_host or roll.starts) else len(roll.hosts)
         return JudgedOrder(moves, problems, moves.refused if moves.problems else refused)
+
+    def for_rules(self, roll: Roll, judged: JudgedOrder) -> tuple[Roll, JudgedOrder]:
+        """Return the roll-out, one host at a time where a rule between VMs lets a VM power on only so.
+
+        With more of them DRS may bring a VM back to the host that it left before the other one is on there.
+        """
+        if roll.at_a_time == 1 or judged.reason:
+            return roll, judged
+        one = replace(roll, at_a_time=1)
+        refused = self._refused_by_rules(roll)
+        freed = refused - self._refused_by_rules(one) if refused else refused
+        then = self.judge(one) if freed else judged
+        if not freed or then.reason:
+            return roll, judged
+        names = listed([vm.name for vm in sorted(freed)])
+        why = (
+            f"1 host at a time, not {roll.at_a_time}: a DRS rule lets {names} power on only before DRS moves other VMs"
+        )
+        return replace(one, why="; ".join(filter(None, (roll.why, why)))), then
+
+    def _refused_by_rules(self, roll: Roll) -> frozenset[Target]:
+        return refused_by_rules(self.chained, self.by_drs, roll, self.outlook)
 
     def may_come_first(self, roll: Roll) -> Iterator[tuple[Target, ...]]:
         """Yield VMs on hosts without a window whose changes may come before it: those that need no more then, and all.
@@ -180,7 +204,7 @@ def roll_outs(
     rolls: list[Roll] = []
     moves, problems = Moves(), list[Problem]()
     for asked in given:
-        roll, judged = first_possible(windows.ways(asked), windows, begun)
+        roll, judged = windows.for_rules(*first_possible(windows.ways(asked), windows, begun))
         rolls.append(roll)
         moves.add(judged.moves)
         problems += judged.problems

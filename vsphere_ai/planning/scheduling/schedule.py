@@ -310,7 +310,8 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
 def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves]:
     made = rules_made(step for own in work.steps.values() for step in own)
     mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook._replace(rules=made))
-    windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps)
+    chained = [step for chain in work.chains.values() for step in chain]
+    windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps, chained)
     rolls, moves, problems = roll_outs(_rolls(work), windows, work.gated)
     work.problems += problems
     _add_moves(work, moves)
