@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,14 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     metavar="SECONDS",
     help="Give up after so long, even while the lab makes progress; no limit by default.",
 )
-def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, timeout: float | None) -> None:
+@click.option(
+    "--run-jobs",
+    is_flag=True,
+    help="Let guests run jobs: commands in them are then processes on this machine, as you.",
+)
+def up(
+    scenario: Path | None, port: int, faults: Path | None, seed: int | None, timeout: float | None, run_jobs: bool
+) -> None:
     """Start the lab and say how to use it.
 
     It is waited for while it makes progress.
@@ -89,11 +97,13 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
                 f"a lab is running already, on port {running.port}",
                 f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
             )
+        if run_jobs and not running.run_jobs:
+            raise UsageError("a lab is running whose guests run no jobs", "stop it with: vsphere-ai lab down")
         click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
         return
     if scenario is not None:
         process.check_scenario(scenario)
-    running = process.start(directory, scenario, port, patience=Patience(timeout, report=doing))
+    running = process.start(directory, scenario, port, run_jobs=run_jobs, patience=Patience(timeout, report=doing))
     doing("reading the environment")
     farm = running.get("/lab/farm")
     click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
@@ -102,6 +112,8 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None, 
         given = {"rules": rules, "file": str(faults), "seed": seed, "from_start": True}
         now = running.post("/lab/faults", given)
         click.echo(f"\n{lab_faults.armed(now)}")
+    if running.run_jobs:
+        click.echo(f"\n{_warned(directory)}")
     click.echo(f"\nConnection data, certificate and passwords: {directory}")
     click.echo("An inventory with the line `lab: true` uses this environment. Look at it with: vsphere-ai lab status")
 
@@ -191,6 +203,14 @@ def overview(farm: dict[str, Any]) -> str:
         more = [("...", f"{len(vms) - 40} more", "", "", "", "")] if len(vms) > 40 else []
         parts.append(table(("vm", "host", "power", "hardware", "vgpu", "pvrdma"), [*vms[:40], *more]))
     return "\n\n".join(parts)
+
+
+def _warned(directory: Path) -> str:
+    """Return what a user has to know of a lab whose guests run jobs."""
+    return (
+        f"WARNING: guests run jobs: commands in them are processes on this machine, as {getpass.getuser()}.\n"
+        f"/shared of all guests: {directory / 'shared'}"
+    )
 
 
 def _change(configured: str, active: str) -> str:

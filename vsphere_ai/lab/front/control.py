@@ -27,6 +27,7 @@ from vsphere_ai.lab.front.starting import StartProgress
 from vsphere_ai.lab.guest import defects, host_side, vm_side
 from vsphere_ai.lab.guest.server import GuestServers
 from vsphere_ai.lab.hardware.gpu import LabGpu
+from vsphere_ai.lab.jobs.processes import JobMachine
 from vsphere_ai.lab.listener import HttpsListener
 from vsphere_ai.lab.managed.vm_tasks.power import profiles
 from vsphere_ai.lab.scenario import Scenario
@@ -97,7 +98,9 @@ class Lab:
         progress.stage("starting SSH servers of hosts", len(self.farm.hosts))
         self._open_ssh(progress, ports or {})
         progress.stage("starting SSH servers of guests")
-        self.guests = GuestServers(self.directory, self.faults, lambda: self.guests_changed())
+        bounds = self.scenario.guests
+        jobs = JobMachine(self.directory, bounds) if bounds.run_jobs else None
+        self.guests = GuestServers(self.directory, self.faults, lambda: self.guests_changed(), jobs)
         self.guests.follow(self.farm)
 
     def close(self) -> None:
@@ -175,7 +178,7 @@ class Lab:
 
     def _set_defects(self, given: dict[str, Any]) -> dict[str, Any]:
         try:
-            self.guests.defects.set(defects.read(given.get("defects")))
+            self.guests.plant(defects.read(given.get("defects")))
         except ValueError as error:
             raise BadControlRequest(str(error)) from error
         with self.farm.store.lock:

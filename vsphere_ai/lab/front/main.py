@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--scenario", type=Path, help="a scenario file; the built-in one without it")
     parser.add_argument("--port", type=int, default=0, help="HTTPS port; a free one without it")
     parser.add_argument("--exit-with", type=int, default=0, metavar="PID", help="end when this process ends")
+    parser.add_argument("--run-jobs", action="store_true", help="let commands in guests be processes of this machine")
     parser.add_argument("--trace", action="store_true", help="log every request")
     given = parser.parse_args(argv)
     shortcuts.take()
@@ -39,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        lab, server = start(given.directory, given.scenario, given.port)
+        lab, server = start(given.directory, given.scenario, given.port, run_jobs=given.run_jobs)
     except (VsphereAiError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return getattr(error, "exit_code", 70)
@@ -56,12 +58,19 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> tuple[Lab, Server]:
-    """Start a lab; when ``lab.json`` is there, every other file is, and both protocols answer."""
+def start(
+    directory: Path, scenario_file: Path | None = None, port: int = 0, *, run_jobs: bool = False
+) -> tuple[Lab, Server]:
+    """Start a lab; when ``lab.json`` is there, every other file is, and both protocols answer.
+
+    With `run_jobs` its guests run jobs, also where the scenario does not say so.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     progress = StartProgress(lambda text: (directory / FILE).write_text(text, encoding="utf-8"))
     progress.stage("reading the scenario")
     scenario = load(scenario_file)
+    if run_jobs:
+        scenario = replace(scenario, guests=replace(scenario.guests, run_jobs=True))
     secret = LabSecrets()
     write_private(directory / "password", f"{secret.password}\n".encode())
     write_private(directory / "ssh_password", f"{secret.ssh_password}\n".encode())
@@ -79,6 +88,7 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
         "scenario": scenario.name,
         "scenario_file": str(scenario_file.resolve()) if scenario_file else "",
         "scenario_digest": digest(scenario_file),
+        "run_jobs": scenario.guests.run_jobs,
         "hosts": len(lab.farm.hosts),
         "vms": sum(len(list(expand(vm.name))) for vm in scenario.vms),
     }

@@ -19,6 +19,7 @@ from typing import Any
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.lab.front import starting
 from vsphere_ai.lab.front.starting import LabFailed, Patience
+from vsphere_ai.lab.jobs import folders
 
 STARTED = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem", "guest_key")
 FILES = (*STARTED, starting.FILE)
@@ -44,6 +45,8 @@ class RunningLab:
     token: str
     scenario: str
     scenario_digest: str
+    run_jobs: bool = False
+    """Whether commands in its guests are processes of this machine."""
 
     def get(self, path: str) -> Any:
         """Return what ``GET /lab/...`` answers."""
@@ -131,7 +134,9 @@ def _running(directory: Path) -> RunningLab | None:
     try:
         raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
         ports = raw["port"], raw["control_port"]
-        lab = RunningLab(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
+        lab = RunningLab(
+            directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"], raw["run_jobs"]
+        )
         # the process number may belong to another process by now; only the token proves that it is ours
         return lab if lab.get(ALIVE).get("pid") == lab.pid else None
     except TimeoutError as error:  # busy or stopped, and not gone: its files are still its own
@@ -147,11 +152,13 @@ def start(
     port: int = 0,
     *,
     exit_with: int = 0,
+    run_jobs: bool = False,
     patience: Patience = Patience(),  # noqa: B008 - frozen
 ) -> RunningLab:
     """Start a lab as a detached process and return when it serves; raise LabFailed with the end of its log.
 
-    It is waited for while it makes progress. `exit_with` is a process number: when that process ends, however it ends,
+    It is waited for while it makes progress. With `run_jobs` commands in its guests are processes of this machine, also
+    where the scenario does not say so. `exit_with` is a process number: when that process ends, however it ends,
     so does the lab.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,6 +169,7 @@ def start(
         _sweep(directory)
         argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
         argv += ["--scenario", str(scenario.resolve())] if scenario else []
+        argv += ["--run-jobs"] if run_jobs else []
         argv += ["--exit-with", str(exit_with)] if exit_with else []
         return _spawn(directory, argv, scenario, patience)
 
@@ -262,6 +270,7 @@ def _tail(log: Path) -> str:
 
 
 def _sweep(directory: Path) -> None:
+    folders.sweep(directory)
     for name in FILES:
         (directory / name).unlink(missing_ok=True)
     keys = directory / "host_keys"

@@ -39,6 +39,17 @@ def main(machine: GuestMachine, text: str, find: Find) -> ShellResult:
     return ShellResult(0, json.dumps(found) + "\n")
 
 
+def is_modelled(machine: GuestMachine, text: str) -> bool:
+    """Return whether the model answers a program also where guests run jobs: for benchmarks, which need GPUs."""
+    call = _CALL.search(text)
+    if call is None:
+        return False
+    spec = json.loads(ast.literal_eval(call[3]))
+    if call[2] == "look":
+        return any(supervised.is_benchmark([path]) for path in spec["scripts"])
+    return supervised.is_modelled(machine, call[2], spec)
+
+
 def taken(machine: GuestMachine) -> list[int]:
     """Return the ports on which another program listens."""
     return [round(d.number("port", 29500)) for d in machine.defects.of("port-taken", vm=machine.name)]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import logging
 import os
 import selectors
+import shlex
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -19,9 +21,10 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults.engine import FaultEngine
-from vsphere_ai.lab.guest.defects import Defects
+from vsphere_ai.lab.guest.defects import Defect, Defects
 from vsphere_ai.lab.guest.machine import PVRDMA, SRIOV, GuestMachine
 from vsphere_ai.lab.guest.shell import GuestShell
+from vsphere_ai.lab.jobs.processes import GuestProcesses, JobMachine
 from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.sshd import SshTransport, fingerprint_of, host_key, session_of
 from vsphere_ai.lab.store import ManagedObject
@@ -32,6 +35,10 @@ USER, KEY = "lab", "guest_key"
 MOST = 512
 """Guests that have an SSH server; the farm may have more."""
 LONGEST_INPUT = 16 << 20
+FATAL = (48, 79, 94, 95)
+"""XIDs after which no process goes on with the GPU (NVIDIA, XID errors: 48, 94 and 95 end those that use it, 79 all)."""
+ON_GPU = "LOCAL_RANK"
+"""Variable that launchers give to the processes which use a GPU."""
 
 
 class GuestServer:
@@ -39,9 +46,16 @@ class GuestServer:
 
     methods = "publickey"
 
-    def __init__(self, machine: GuestMachine, shell: GuestShell, authorized: str, faults: FaultEngine) -> None:
+    def __init__(
+        self,
+        machine: GuestMachine,
+        shell: GuestShell,
+        authorized: str,
+        faults: FaultEngine,
+        processes: GuestProcesses | None = None,
+    ) -> None:
         self.machine, self.name, self.faults = machine, machine.name, faults
-        self._shell, self._authorized = shell, authorized
+        self._shell, self._authorized, self._processes = shell, authorized, processes
 
     def check_password(self, username: str, password: str) -> bool:
         """Take no password."""
@@ -52,19 +66,32 @@ class GuestServer:
         return username == USER and key.get_base64() == self._authorized
 
     def run(self, line: str, channel: paramiko.Channel) -> ShellResult:
-        """Run a line, whose input is read to its end where a command of it takes any."""
-        given = bytearray()
-        while self._shell.wants_input(line) and len(given) < LONGEST_INPUT:
-            part = channel.recv(1 << 16)
-            if not part:
-                break
-            given += part
-        return self._shell.run(line, given.decode(errors="replace"))
+        """Run a line: a process where guests run jobs, else computed. Its input is read where a command takes any."""
+        processes = self._processes
+        if self._shell.is_sent_program(line) or (processes is None and self._shell.wants_input(line)):
+            given = _input_of(channel)
+        else:
+            given = None
+        text = (given or b"").decode(errors="replace")
+        if processes is None or self._shell.is_modelled(line, text):
+            return self._shell.run(line, text)
+        return processes.carry_out(line, channel, given)
+
+    def modelled(self, argv: Sequence[str]) -> ShellResult:
+        """Return what the model answers to a command of a process in the guest."""
+        return self._shell.run(shlex.join(argv))
 
     def terminal(self, channel: paramiko.Channel) -> int | None:
         """Refuse a terminal: the programs of a guest are for scripts."""
         channel.sendall(b"the lab's guests have no terminal: give a command\r\n")
         return 1
+
+
+def _input_of(channel: paramiko.Channel) -> bytes:
+    given = bytearray()
+    while len(given) < LONGEST_INPUT and (part := channel.recv(1 << 16)):
+        given += part
+    return bytes(given)
 
 
 class _Door:
@@ -74,16 +101,22 @@ class _Door:
         self.mo, self.reservation = mo, reservation
         self.port: int = reservation.getsockname()[1]
         self.guest: GuestServer | None = None
+        self.processes: GuestProcesses | None = None
         self.listener: socket.socket | None = None
         self.ended = threading.Event()
         self.transports: set[paramiko.Transport] = set()
 
 
 class GuestServers:
-    """The SSH servers of a farm's guests, from `follow` to `close`. `changed` is called when there are more of them."""
+    """The SSH servers of a farm's guests, from `follow` to `close`. `changed` is called when there are more of them.
 
-    def __init__(self, directory: Path, faults: FaultEngine, changed: Callable[[], None]) -> None:
-        self.defects, self.faults, self._changed = Defects(), faults, changed
+    With `jobs` what they are asked to run are processes of this machine.
+    """
+
+    def __init__(
+        self, directory: Path, faults: FaultEngine, changed: Callable[[], None], jobs: JobMachine | None = None
+    ) -> None:
+        self.defects, self.faults, self._changed, self._jobs = Defects(), faults, changed, jobs
         keys = directory / "host_keys"
         keys.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.key = host_key(keys / ".guests")
@@ -136,7 +169,25 @@ class GuestServers:
                 self._shut(door)
                 door.reservation.close()
             self._doors.clear()
+        if self._jobs is not None:
+            self._jobs.close()
         self._waker.send(b"x")
+
+    def plant(self, defects: Sequence[Defect]) -> None:
+        """Replace the defects; processes on a GPU that a new one takes away are ended, as its driver ends them."""
+        new = [each for each in defects if each not in self.defects.every]
+        self.defects.set(defects)
+        with self._lock:
+            for door in self._doors.values():
+                if door.guest is not None and door.processes is not None and _loses_gpu(door.guest.machine, new):
+                    door.processes.signal_jobs(signal.SIGABRT, ON_GPU)
+
+    def _learn_addresses(self) -> None:
+        """Give the addresses that guests have now addresses of this machine, which a new command may name."""
+        with self._lock:
+            machines = [d.guest.machine for d in self._doors.values() if d.guest is not None and d.listener is not None]
+        if self._jobs is not None:
+            self._jobs.network.learn(a for machine in machines for nic in machine.nics for a, _ in nic.addresses)
 
     def _switched(self, mo: ManagedObject, on: bool) -> None:
         before = len(self._doors)
@@ -159,14 +210,27 @@ class GuestServers:
     def _open(self, door: _Door) -> None:
         door.ended = threading.Event()
         machine = GuestMachine(self._farm, door.mo, self.defects)
-        door.guest = GuestServer(machine, GuestShell(machine, self.find, door.ended), self._authorized, self.faults)
+        shell = GuestShell(machine, self.find, door.ended)
+        if self._jobs is not None and door.processes is None:
+            door.processes = self._jobs.guest(door.mo.moid, self._answers_of(door))
+        door.guest = GuestServer(machine, shell, self._authorized, self.faults, door.processes)
         door.listener = socket.create_server(("127.0.0.1", door.port), backlog=32)
         door.listener.setblocking(False)
         self._selector.register(door.listener, selectors.EVENT_READ, door)
         self._waker.send(b"x")
 
+    def _answers_of(self, door: _Door) -> Callable[[Sequence[str]], ShellResult]:
+        def answer(argv: Sequence[str]) -> ShellResult:
+            if door.guest is None or door.listener is None:
+                return ShellResult(1, "", f"{argv[0]}: the guest is shutting down\n")
+            return door.guest.modelled(argv)
+
+        return answer
+
     def _shut(self, door: _Door) -> None:
         door.ended.set()
+        if door.processes is not None:
+            door.processes.end()
         listener, door.listener = door.listener, None
         if listener is not None:
             self._selector.unregister(listener)
@@ -197,6 +261,7 @@ class GuestServers:
         transport.set_log_channel(LOG.name)
         transport.add_server_key(self.key)
         door.transports.add(transport)
+        self._learn_addresses()
         try:
             transport.start_server(server=session_of(guest))
             transport.join()
@@ -205,6 +270,15 @@ class GuestServers:
         finally:
             transport.close()
             door.transports.discard(transport)
+
+
+def _loses_gpu(machine: GuestMachine, defects: Sequence[Defect]) -> bool:
+    """Return whether one of some defects takes a GPU away from the processes of a guest."""
+    places = [machine.at(gpu) for gpu in machine.gpus]
+    fatal = [
+        d for d in defects if d.kind == "gpu-missing" or (d.kind == "xid" and round(d.number("number", 79)) in FATAL)
+    ]
+    return any(each.is_at(**place) for each in fatal for place in places)
 
 
 def _is_served(mo: ManagedObject) -> bool:

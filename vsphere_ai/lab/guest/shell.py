@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from vsphere_ai.lab.guest import dcgm, logs, nccl, network, perftest, programs, smi
 from vsphere_ai.lab.guest.machine import GuestMachine
+from vsphere_ai.lab.jobs.processes import MODELLED
 from vsphere_ai.lab.shell.result import ShellResult
 from vsphere_ai.lab.shell.run import run_words
 
@@ -34,6 +35,9 @@ _PLAIN: Mapping[str, Callable[[GuestMachine, Sequence[str]], ShellResult]] = {
     "mkdir": lambda *_: ShellResult(),
     "chmod": lambda *_: ShellResult(),
 }
+_OF_MODEL = (*MODELLED, "date", "uname", "ib_write_bw", "ib_read_bw")
+_PROC = ("/proc/uptime", "/proc/meminfo")
+_COMPOUND = re.compile(r"[;&|<>$`\n]")
 _QUIET = re.compile(r"\s*(?:[12]?>\s*/dev/null|2>&1|<\s*/dev/null)")
 _WRITES = re.compile(r"(?:cat\s*>>?|tee)\s+(\S+)")
 
@@ -46,7 +50,33 @@ class GuestShell:
 
     def wants_input(self, line: str) -> bool:
         """Return whether a line reads its standard input."""
-        return _WRITES.search(line) is not None or line.endswith("python3 -")
+        return _WRITES.search(line) is not None or self.is_sent_program(line)
+
+    def is_sent_program(self, line: str) -> bool:
+        """Return whether a line is a Python that reads its program from the standard input."""
+        return line.endswith("python3 -")
+
+    def is_modelled(self, line: str, given: str = "") -> bool:
+        """Return whether the model answers a line also where guests run jobs.
+
+        That is so for what is not of this machine: the guest's hardware, benchmarks on it, and what a defect befalls.
+        """
+        for kind in ("hang", "flood"):
+            if any(each.text("command") in line for each in self.machine.defects.of(kind, vm=self.machine.name)):
+                return True
+        quiet = _QUIET.sub("", line)
+        if "/sys/class" in quiet:
+            return True
+        try:
+            words = _unwrapped(shlex.split(quiet)) if not _COMPOUND.search(quiet) else []
+        except ValueError:  # the shell of this machine says what is wrong with it
+            return False
+        if words[:1] == ["python3"] and words[1:] == ["-"]:
+            return programs.is_modelled(self.machine, given)
+        name, rest = words[0].rpartition("/")[2] if words else "", words[1:]
+        if name == "cat":
+            return bool(rest) and all(each in _PROC or each in self.machine.files for each in rest)
+        return name in _OF_MODEL or any(each.removesuffix("_mpi").endswith("_perf") for each in words)
 
     def run(self, line: str, given: str = "") -> ShellResult:
         """Run a line and return what it brings; one with a defect that hangs returns when the guest is switched off."""
@@ -159,6 +189,22 @@ class GuestShell:
         """Answer `ss -Hltn`: sshd, and what a defect has put there."""
         ports = [22, *programs.taken(self.machine)]
         return ShellResult(0, "".join(f"LISTEN 0      128          0.0.0.0:{port}      0.0.0.0:*\n" for port in ports))
+
+
+def _unwrapped(words: Sequence[str]) -> list[str]:
+    """Return a command without the variables and programs in front of it that only start it."""
+    left = list(words)
+    while left:
+        name = left[0].rpartition("/")[2]
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", left[0], re.DOTALL):
+            left = left[1:]
+        elif name == "timeout":
+            left = _after_options(left[1:], ("-k", "-s"))[1:]
+        elif name in ("sudo", "env", "nohup", "setsid"):
+            left = _after_options(left[1:], ("-u",))
+        else:
+            break
+    return left
 
 
 def _after_options(argv: Sequence[str], taking: Sequence[str]) -> list[str]:

@@ -110,6 +110,18 @@ def _process(peers: Peers, machine: GuestMachine, order: Mapping[str, Any]) -> G
     return PROGRAMS[name](peers, machine, argv[at:], order["env"])
 
 
+def is_benchmark(argv: Sequence[str]) -> bool:
+    """Return whether a command is of a benchmark that the model computes."""
+    return _known(argv) is not None
+
+
+def is_modelled(machine: GuestMachine, function: str, spec: Mapping[str, Any]) -> bool:
+    """Return whether a function is about a benchmark that the model computes, and not about processes of a job."""
+    if function == "start":
+        return all(is_benchmark(each["argv"]) for each in spec["processes"])
+    return function in ("prepare", "end", "clear") or spec.get("run") in machine.runs
+
+
 def answer(machine: GuestMachine, function: str, spec: Mapping[str, Any], find: Find) -> ShellResult:
     """Answer a function of a supervisor, or of what asks about a run; other programs than those known are not run."""
     if function == "start" and all(_known(each["argv"]) for each in spec["processes"]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vsphere_ai.lab.scenario.clusters import Cluster, Ha, Pool, Rule
+from vsphere_ai.lab.scenario.guests import Guests
 from vsphere_ai.lab.scenario.hosts import DeviceGroup, Gpu, Host, Nic, Ssh, Vmkernel
 from vsphere_ai.lab.scenario.names import RANGE, expand
 from vsphere_ai.lab.scenario.vms import Image, Vm
@@ -20,6 +21,7 @@ __all__ = [
     "DatastoreCluster",
     "DeviceGroup",
     "Gpu",
+    "Guests",
     "Ha",
     "Host",
     "Image",
@@ -162,6 +164,7 @@ class Scenario:
     datastore_clusters: tuple[DatastoreCluster, ...] = ()
     privileges_denied: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    guests: Guests = field(default_factory=Guests)
 
     @property
     def all_datastores(self) -> tuple[Datastore, ...]:

@@ -81,7 +81,9 @@ def connect(spec: Message) -> Message:
     found = {}
     for address, port in spec["to"]:
         try:
-            with socket.create_connection((address, port), timeout=spec["timeout"]) as sock:
+            # the end comes from the address that listens, also where a machine has several
+            own = (address, 0) if spec["end"] else None
+            with socket.create_connection((address, port), timeout=spec["timeout"], source_address=own) as sock:
                 if spec["end"]:
                     sock.sendall(ENDS)
                 sock.shutdown(socket.SHUT_WR)
