@@ -9,6 +9,8 @@ torchrun) sets: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
     vsphere-ai launch env -f job.yml        # job.yml: script: /shared/all_reduce.py
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
@@ -18,6 +20,7 @@ import socket
 import struct
 import sys
 import time
+from operator import add, mul
 
 SIZE, SAMPLES, RATE = 16, 64, 0.05
 """Weights of the model, samples of each rank, and the step of the descent."""
@@ -26,22 +29,22 @@ PATIENCE = 60.0
 """Seconds to wait for the other ranks at the start, and for a message of one."""
 
 
-def data_of(rank):
+def data_of(rank: int) -> list[tuple[list[float], float]]:
     """Return the samples of a rank: inputs, and the output of a model that is the same for all."""
-    model, own = random.Random(7), random.Random(1000 + rank)
+    model, own = random.Random(7), random.Random(1000 + rank)  # noqa: S311 - data that are the same in each run
     wanted = [model.uniform(-1, 1) for _ in range(SIZE)]
     samples = []
     for _ in range(SAMPLES):
         inputs = [own.uniform(-1, 1) for _ in range(SIZE)]
-        samples.append((inputs, sum(w * x for w, x in zip(wanted, inputs)) + own.gauss(0, 0.01)))
+        samples.append((inputs, sum(map(mul, wanted, inputs)) + own.gauss(0, 0.01)))
     return samples
 
 
-def gradient(weights, samples):
+def gradient(weights: list[float], samples: list[tuple[list[float], float]]) -> list[float]:
     """Return the gradient of the squared error of a rank's samples, and at the end the error itself."""
     total = [0.0] * (SIZE + 1)
     for inputs, output in samples:
-        error = sum(w * x for w, x in zip(weights, inputs)) - output
+        error = sum(map(mul, weights, inputs)) - output
         for at, value in enumerate(inputs):
             total[at] += 2 * error * value
         total[SIZE] += error * error
@@ -49,16 +52,16 @@ def gradient(weights, samples):
 
 
 class Peers:
-    """The ranks of a job, connected to rank 0."""
+    """The ranks of a job: rank 0 is connected to all others, in the order of the ranks, each of those to rank 0."""
 
-    def __init__(self, rank, world, address, port):
+    def __init__(self, rank: int, world: int, address: str, port: int) -> None:
         self.rank, self.world = rank, world
-        self.links = self.gathered(address, port) if rank == 0 else [self.joined(address, port)] if world > 1 else []
+        self.links: list[socket.socket] = []
+        if world > 1:
+            self.links = self.gathered(address, port) if rank == 0 else [self.joined(address, port)]
 
-    def gathered(self, address, port):
-        """Wait for the other ranks; return their connections in the order of the ranks."""
-        if self.world == 1:
-            return []
+    def gathered(self, address: str, port: int) -> list[socket.socket]:
+        """Wait for the other ranks; return their connections."""
         found = {}
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -71,7 +74,7 @@ class Peers:
                 found[int(received(link, 1)[0])] = link
         return [found[rank] for rank in sorted(found)]
 
-    def joined(self, address, port):
+    def joined(self, address: str, port: int) -> socket.socket:
         """Connect to rank 0, which may not listen yet."""
         until = time.monotonic() + PATIENCE
         while True:
@@ -85,24 +88,24 @@ class Peers:
                 sent(link, [float(self.rank)])
                 return link
 
-    def all_reduce(self, values):
+    def all_reduce(self, values: list[float]) -> list[float]:
         """Return the sums of all ranks' values, added in the order of the ranks."""
         if self.rank:
             sent(self.links[0], values)
             return received(self.links[0], len(values))
         for link in self.links:
-            values = [own + other for own, other in zip(values, received(link, len(values)))]
+            values = list(map(add, values, received(link, len(values))))
         for link in self.links:
             sent(link, values)
         return values
 
 
-def sent(link, values):
+def sent(link: socket.socket, values: list[float]) -> None:
     """Send numbers."""
     link.sendall(b"".join(map(NUMBER.pack, values)))
 
 
-def received(link, count):
+def received(link: socket.socket, count: int) -> list[float]:
     """Return so many numbers; the end of the connection ends the job."""
     found = b""
     while len(found) < count * NUMBER.size:
@@ -113,7 +116,7 @@ def received(link, count):
     return [each[0] for each in NUMBER.iter_unpack(found)]
 
 
-def newest(folder):
+def newest(folder: str) -> tuple[int, list[float]]:
     """Return the step and the weights of the newest checkpoint; step 0 and zeros where there is none."""
     names = sorted(name for name in os.listdir(folder) if name.startswith("step-") and name.endswith(".json"))
     if not names:
@@ -123,19 +126,19 @@ def newest(folder):
     return found["step"], [float.fromhex(text) for text in found["weights"]]
 
 
-def keep(folder, step, weights):
+def keep(folder: str, step: int, weights: list[float]) -> None:
     """Write a checkpoint, whole or not at all."""
-    path = os.path.join(folder, "step-%06d.json" % step)
-    with open(path + ".new", "w") as file:
+    path = os.path.join(folder, f"step-{step:06d}.json")
+    with open(f"{path}.new", "w") as file:
         json.dump({"step": step, "weights": [weight.hex() for weight in weights]}, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path + ".new", path)
+    os.replace(f"{path}.new", path)
 
 
-def main():
+def main() -> None:
     """Train, from the newest checkpoint where there is one."""
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--steps", type=int, default=100)
     options.add_argument("--checkpoints", required=True, metavar="DIR", help="a folder that all ranks have")
     options.add_argument("--every", type=int, default=10, help="steps between checkpoints")
@@ -145,21 +148,22 @@ def main():
     os.makedirs(given.checkpoints, exist_ok=True)
     begun, weights = newest(given.checkpoints)
     peers = Peers(rank, world, os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    # a rank may have read the folder before another one: all begin with what rank 0 has
-    begun, *weights = peers.all_reduce([float(begun), *weights] if rank == 0 else [0.0] * (SIZE + 1))
+    # a rank may have read the folder before another one wrote there: all begin with what rank 0 has
+    shared = peers.all_reduce([float(begun), *weights] if rank == 0 else [0.0] * (SIZE + 1))
+    begun, weights = int(shared[0]), shared[1:]
     if begun and rank == 0:
-        print("goes on after step %d" % begun, flush=True)
+        print(f"goes on after step {begun}", flush=True)
     samples, loss = data_of(rank), math.nan
-    for step in range(int(begun) + 1, given.steps + 1):
+    for step in range(begun + 1, given.steps + 1):
         *total, error = peers.all_reduce(gradient(weights, samples))
-        weights = [weight - RATE * each / (SAMPLES * world) for weight, each in zip(weights, total)]
+        weights = [weight - RATE * each / (SAMPLES * world) for weight, each in zip(weights, total)]  # noqa: B905
         loss = error / (SAMPLES * world)
-        print("step %d loss %.12f" % (step, loss), flush=True)
+        print(f"step {step} loss {loss:.12f}", flush=True)
         if rank == 0 and step % given.every == 0:
             keep(given.checkpoints, step, weights)
         time.sleep(given.pause)
     if rank == 0:
-        print("done: %d steps, %d ranks, loss %.12f" % (given.steps, world, loss), flush=True)
+        print(f"done: {given.steps} steps, {world} ranks, loss {loss:.12f}", flush=True)
 
 
 if __name__ == "__main__":

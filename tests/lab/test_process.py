@@ -88,7 +88,7 @@ def test_a_bad_scenario_starts_nothing(directory, tmp_path):
 def test_a_taken_port_is_a_clear_error(directory, tmp_path):
     lab = process.start(directory)
     with pytest.raises(process.LabFailed, match="did not start"):
-        process.start(tmp_path / "second", port=lab.port)
+        process.start(tmp_path / "second", settings=process.LabSettings(port=lab.port))
 
 
 def test_labs_run_side_by_side(directory, tmp_path):

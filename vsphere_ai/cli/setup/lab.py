@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import gathering
 from vsphere_ai.cli.console.streams import doing
 from vsphere_ai.cli.setup import lab_defects, lab_faults
 from vsphere_ai.errors import UsageError
@@ -18,7 +19,7 @@ from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
 if TYPE_CHECKING:
-    from vsphere_ai.lab.front.process import RunningLab
+    from vsphere_ai.lab.front.process import LabSettings, RunningLab
 
 HELP_ENTRY = "Set up", 10, "Start and stop the simulated environment."
 
@@ -45,6 +46,12 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     return known[given]
 
 
+def _settings() -> type[LabSettings]:
+    from vsphere_ai.lab.front.process import LabSettings
+
+    return LabSettings
+
+
 @command.command()
 @click.option(
     "--scenario",
@@ -52,8 +59,15 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     callback=_scenario,
     help="An environment described in YAML, or the name of one that comes with vsphere-ai, e.g. training.",
 )
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
+@gathering(
+    "settings",
+    _settings,
+    click.option(
+        "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
+    ),
+    click.option(
+        "--run-jobs", is_flag=True, help="Guests run jobs: commands in them are processes on this machine, as you."
+    ),
 )
 @click.option(
     "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
@@ -65,13 +79,8 @@ def _scenario(_context: click.Context, _param: click.Parameter, given: str | Non
     metavar="SECONDS",
     help="Give up after so long, even while the lab makes progress; no limit by default.",
 )
-@click.option(
-    "--run-jobs",
-    is_flag=True,
-    help="Let guests run jobs: commands in them are then processes on this machine, as you.",
-)
 def up(
-    scenario: Path | None, port: int, faults: Path | None, seed: int | None, timeout: float | None, run_jobs: bool
+    scenario: Path | None, settings: LabSettings, faults: Path | None, seed: int | None, timeout: float | None
 ) -> None:
     """Start the lab and say how to use it.
 
@@ -97,13 +106,13 @@ def up(
                 f"a lab is running already, on port {running.port}",
                 f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
             )
-        if run_jobs and not running.run_jobs:
-            raise UsageError("a lab is running whose guests run no jobs", "stop it with: vsphere-ai lab down")
+        if settings.run_jobs and not running.run_jobs:
+            raise UsageError("a lab without --run-jobs is running", "stop it with: vsphere-ai lab down")
         click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
         return
     if scenario is not None:
         process.check_scenario(scenario)
-    running = process.start(directory, scenario, port, run_jobs=run_jobs, patience=Patience(timeout, report=doing))
+    running = process.start(directory, scenario, settings, patience=Patience(timeout, report=doing))
     doing("reading the environment")
     farm = running.get("/lab/farm")
     click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")

@@ -35,6 +35,17 @@ Rules = str | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
+class LabSettings:
+    """What a lab is started with beside its scenario: the port of its vCenter (0: a free one).
+
+    With `run_jobs` commands in its guests are processes of this machine, also where the scenario does not say so.
+    """
+
+    port: int = 0
+    run_jobs: bool = False
+
+
+@dataclass(frozen=True)
 class RunningLab:
     """A lab that runs: its process, the ports of the vCenter and of the control endpoint, and the latter's token."""
 
@@ -149,16 +160,14 @@ def _running(directory: Path) -> RunningLab | None:
 def start(
     directory: Path,
     scenario: Path | None = None,
-    port: int = 0,
+    settings: LabSettings = LabSettings(),
     *,
     exit_with: int = 0,
-    run_jobs: bool = False,
     patience: Patience = Patience(),  # noqa: B008 - frozen
 ) -> RunningLab:
     """Start a lab as a detached process and return when it serves; raise LabFailed with the end of its log.
 
-    It is waited for while it makes progress. With `run_jobs` commands in its guests are processes of this machine, also
-    where the scenario does not say so. `exit_with` is a process number: when that process ends, however it ends,
+    It is waited for while it makes progress. `exit_with` is a process number: when that process ends, however it ends,
     so does the lab.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -167,9 +176,9 @@ def start(
         if _running(directory) is not None:
             raise UsageError(f"a lab is already running in {directory}", "stop it with: vsphere-ai lab down")
         _sweep(directory)
-        argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
+        argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(settings.port)]
         argv += ["--scenario", str(scenario.resolve())] if scenario else []
-        argv += ["--run-jobs"] if run_jobs else []
+        argv += ["--run-jobs"] if settings.run_jobs else []
         argv += ["--exit-with", str(exit_with)] if exit_with else []
         return _spawn(directory, argv, scenario, patience)
 

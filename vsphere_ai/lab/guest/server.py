@@ -36,7 +36,7 @@ MOST = 512
 """Guests that have an SSH server; the farm may have more."""
 LONGEST_INPUT = 16 << 20
 FATAL = (48, 79, 94, 95)
-"""XIDs after which no process goes on with the GPU (NVIDIA, XID errors: 48, 94 and 95 end those that use it, 79 all)."""
+"""XIDs after which no process goes on with the GPU (NVIDIA, XID errors)."""
 ON_GPU = "LOCAL_RANK"
 """Variable that launchers give to the processes which use a GPU."""
 

@@ -1,1 +1,1 @@
-"""Processes of guests on this machine: one keeper per guest starts and ends them, within bounds."""
+"""Processes of guests on this machine: an init process per guest starts and ends them, within bounds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 GUESTS, SHARED_FOLDER = "guests", "shared"
 """Folders of the lab's directory: one of each guest below the first, and what all guests have as ``/shared``."""
-OF_LAB = "VSPHERE_AI_LAB"
+OF_LAB = "LAB_OF_GUEST"
 """Variable of every process of a guest: the lab's directory. By it `lab down` finds what a killed lab has left."""
 SWEEP = 10.0
 """Seconds after which a process that cannot be ended is left: it waits for a device."""

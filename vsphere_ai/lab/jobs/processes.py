@@ -1,4 +1,4 @@
-"""Processes of guests: each command that comes over SSH runs on this machine, below the keeper of its guest."""
+"""Processes of guests: each command that comes over SSH runs on this machine, below the init process of its guest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pathlib import Path
 import paramiko
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.lab.jobs import asker, keeper
+from vsphere_ai.lab.jobs import asker, init_process
 from vsphere_ai.lab.jobs.answers import Answer, ModelServer
 from vsphere_ai.lab.jobs.folders import GUESTS, OF_LAB, SHARED_FOLDER
 from vsphere_ai.lab.jobs.names import MARK, RUNS, SHARED, GuestNames, LoopbackNetwork
@@ -115,15 +115,15 @@ class _Command:
 
 
 @dataclass
-class _Keeper:
-    """A keeper that runs, and the commands below it by their numbers."""
+class _InitProcess:
+    """An init process that runs, and the commands below it by their numbers."""
 
     sock: socket.socket
     process: subprocess.Popen[bytes]
     commands: dict[int, _Command] = field(default_factory=dict)
 
     def send(self, message: Mapping[str, object], files: Sequence[int] = ()) -> bool:
-        """Send a message; False where the keeper is gone."""
+        """Send a message; False where it is gone."""
         try:
             socket.send_fds(self.sock, [json.dumps(message).encode()], files)
         except OSError:
@@ -131,7 +131,7 @@ class _Keeper:
         return True
 
     def hear(self) -> None:
-        """Note which commands have ended, until the keeper has; then all have."""
+        """Note which commands have ended, until it has ended itself; then all have."""
         while message := _received(self.sock):
             found = json.loads(message)
             if command := self.commands.pop(found["number"], None):
@@ -149,7 +149,7 @@ class GuestProcesses:
         self.folder, self.names = folder, names
         self._environment, self._limits = environment, limits
         self._lock = threading.Lock()
-        self._keeper: _Keeper | None = None
+        self._init: _InitProcess | None = None
         self._numbers = itertools.count(1)
 
     def carry_out(self, line: str, channel: paramiko.Channel, given: bytes | None = None) -> ShellResult:
@@ -175,40 +175,40 @@ class GuestProcesses:
     def signal_jobs(self, number: signal.Signals, having: str) -> None:
         """Send a signal to the processes that were started with a variable."""
         with self._lock:
-            if self._keeper is not None:
-                self._keeper.send({"signal": int(number), "having": having})
+            if self._init is not None:
+                self._init.send({"signal": int(number), "having": having})
 
     def end(self) -> None:
-        """End every process of the guest; its keeper does so by itself when the lab is gone."""
+        """End every process of the guest; its init process does so by itself when the lab is gone."""
         with self._lock:
-            keeper, self._keeper = self._keeper, None
-        if keeper is not None:
+            init, self._init = self._init, None
+        if init is not None:
             with contextlib.suppress(OSError):
-                keeper.sock.shutdown(socket.SHUT_RDWR)
+                init.sock.shutdown(socket.SHUT_RDWR)
 
     def _start(self, text: str, files: tuple[int, int, int]) -> _Command:
         command, number = _Command(), next(self._numbers)
         with self._lock:
-            if self._keeper is None or self._keeper.process.poll() is not None:
-                self._keeper = self._keep()
-            self._keeper.commands[number] = command
-            if not self._keeper.send({"number": number, "argv": ["/bin/sh", "-c", text]}, files):
-                self._keeper.commands.pop(number, None)
+            if self._init is None or self._init.process.poll() is not None:
+                self._init = self._keep()
+            self._init.commands[number] = command
+            if not self._init.send({"number": number, "argv": ["/bin/sh", "-c", text]}, files):
+                self._init.commands.pop(number, None)
                 command.end(GONE)
         return command
 
-    def _keep(self) -> _Keeper:
-        """Start a keeper, and hear it until its end."""
+    def _keep(self) -> _InitProcess:
+        """Start an init process, and hear it until its end."""
         own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             process = subprocess.Popen(  # noqa: S603 - the lab's own interpreter and program
-                [sys.executable, "-I", "-S", keeper.__file__, self._limits],
+                [sys.executable, "-I", "-S", init_process.__file__, self._limits],
                 stdin=its.fileno(),
                 cwd=self.folder / "home",
                 env=self._environment,
                 start_new_session=True,
             )
-        made = _Keeper(own, process)
+        made = _InitProcess(own, process)
         _in_background(made.hear)
         return made
 

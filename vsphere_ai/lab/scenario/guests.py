@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Guests:
     """How guests carry out commands that come over SSH.
 
-    With `run_jobs` they are processes **on the lab's machine, as the user of the lab**, below a keeper for each guest:
-    training jobs run for real. Without it nothing runs, and what programs print is computed. `processes` is the most of
-    one guest, `memory_mb` the memory and `minutes` the time that one process may take.
+    With `run_jobs` they are processes **on the lab's machine, as the user of the lab**, below an init process of each
+    guest: training jobs run for real. Without it nothing runs, and what programs print is computed. `processes` is the
+    most of one guest, `memory_mb` the memory and `minutes` the time that one process may take.
     """
 
     run_jobs: bool = False

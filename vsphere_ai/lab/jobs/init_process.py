@@ -1,8 +1,8 @@
-"""Keeper of one guest's processes: starts them, and ends all that is left when the lab says so or is gone.
+"""Init process of a guest: starts its other processes, and ends all that is left when the lab wants it or is gone.
 
 It is a program of its own, with Python's standard library only. Its standard input is a socket of the lab: a message
 there is a command with the files of its input, output and errors; the end of the socket, however the lab ended, is the
-end of every process below. What a process leaves behind becomes a child of the keeper (a subreaper), so that nothing
+end of every process below. What a process leaves behind becomes a child of it (a subreaper), so that nothing
 is lost sight of; processes that were started without the guest's environment are found as its descendants.
 """
 
@@ -52,7 +52,7 @@ def descendants(root: int) -> dict[int, float]:
     return found
 
 
-class Keeper:
+class InitProcess:
     """The processes of a guest; `limits` has `processes`, `memory_mb` of each and `seconds` of each."""
 
     def __init__(self, sock: socket.socket, limits: dict[str, float]) -> None:
@@ -129,7 +129,7 @@ class Keeper:
             os._exit(NOT_STARTED)
 
     def reap(self) -> None:
-        """Tell the lab which of its commands have ended."""
+        """Report to the lab which of its commands have ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -159,7 +159,7 @@ class Keeper:
                 os.kill(pid, number)
 
     def end(self) -> None:
-        """End everything below, also what is started meanwhile."""
+        """End everything below, also what they start until they have ended."""
         while there := descendants(os.getpid()):
             self.kill(set(there), signal.SIGKILL)
             self.reap()
@@ -176,4 +176,4 @@ def has_variable(pid: int, name: str) -> bool:
 
 
 if __name__ == "__main__":
-    Keeper(socket.socket(fileno=0), json.loads(sys.argv[1])).work()
+    InitProcess(socket.socket(fileno=0), json.loads(sys.argv[1])).work()
