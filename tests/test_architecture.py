@@ -216,8 +216,8 @@ def test_folders_of_a_room_import_each_other_in_one_direction():
         pytest.fail(f"a circle of folders: {' -> '.join(error.args[1])}")
 
 
-# rooms with forms of findings: documents, and what readers of JUnit, SARIF and pages take
-OF_FORMS = {"documents", "report"}
+# the type, its JSON form, and what readers of JUnit and SARIF take
+FINDING_AND_ITS_FORMS = {"model.finding", "documents.findings", "report.pages.values"}
 OF_FINDINGS = {"pass", "fail", "warn", "warning", "error", "ok", "broken"}
 
 
@@ -246,7 +246,7 @@ def second_findings(code: ast.Module) -> list[str]:
             f.target.id: f.annotation for f in each.body if isinstance(f, ast.AnnAssign) and hasattr(f.target, "id")
         }
         named = {k: {n.id for n in ast.walk(v) if isinstance(n, ast.Name)} for k, v in fields.items()}
-        judges = "severity" in fields or bool(named.get("verdict", set()) & known)
+        judges = "severity" in fields or any(named.get(name, set()) & known for name in ("verdict", "status"))
         found += [each.name] if judges and "message" in fields else []
     return found
 
@@ -255,7 +255,7 @@ def test_there_is_one_type_of_finding():
     wrong = {
         name: classes
         for name in modules()
-        if name != "model.finding" and door(name) not in (*OF_FORMS, "lab")
+        if name not in FINDING_AND_ITS_FORMS
         if (classes := second_findings(tree(modules()[name])))
     }
     assert not wrong, "hold a Finding of model/finding.py, or a tuple of them"
@@ -267,6 +267,7 @@ def test_there_is_one_type_of_finding():
         ("class Fault:\n    severity: str\n    message: str", ["Fault"]),
         ("Verdict = Literal['ok', 'broken']\nclass Link:\n    verdict: Verdict\n    message: str", ["Link"]),
         ("from vsphere_ai.model.finding import Verdict\nclass A:\n    verdict: Verdict\n    message: str", ["A"]),
+        ("Judged = Literal['pass', 'fail']\nclass Xid:\n    status: Judged\n    message: str", ["Xid"]),
         ("from vsphere_ai.model.finding import Verdict\nclass Limit:\n    verdict: Verdict\n    most: float", []),
         ("Verdict = Literal['no', 'unknown']\nclass Reason:\n    verdict: Verdict\n    message: str", []),
     ],

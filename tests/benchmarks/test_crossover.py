@@ -72,3 +72,23 @@ def test_a_swap_on_one_host_or_with_itself_is_refused():
         crossover(nodes[0], nodes[1], ("vm-002", "vm-003"), Judge())
     with pytest.raises(ValueError, match="partners"):
         crossover(nodes[0], nodes[2], ("vm-002", "vm-003"), Judge())
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("vm", "fail"),
+        ("host", "fail"),
+        ("both", "fail"),
+        ("neither", "unknown"),
+        ("not-reproduced", "pass"),
+        ("not-measured", "unknown"),
+    ],
+)
+def test_an_answer_is_a_finding_about_the_slow_side(answer, verdict):
+    nodes = farm(4)
+    swap = crossover(nodes[0], nodes[1], ("vm-002", "vm-003"), Judge())
+    found = swap.finding(answer)
+    name = nodes[0].host if answer == "host" else nodes[0].vm
+    assert (found.verdict, found.target.name) == (verdict, name)
+    assert bool(found.evidence) == (answer in ("host", "both")), "only parts of the host may be why"

@@ -9,6 +9,7 @@ import pytest
 from support.raising import refused
 
 from vsphere_ai.benchmarks.benchmark import Measured
+from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.history import BenchmarkResult, trends
 from vsphere_ai.benchmarks.launched import Carried, left_of, why_not_well
 from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclBenchmark, NcclOptions, NcclResult
@@ -26,9 +27,14 @@ from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_benchmark import MegatronBenchmark, MegatronOptions
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scale_benchmark import ScaleBenchmark, ScaleOptions, missing_size
-from vsphere_ai.benchmarks.programs.training_results import BurnResult, MegatronResult
-from vsphere_ai.benchmarks.rails import RailBenchmark, rail_names
+from vsphere_ai.benchmarks.programs.training_results import BurnResult, MegatronResult, ScaleResult
+from vsphere_ai.benchmarks.rails import RailBenchmark, RdmaResult, rail_names
+from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
+from vsphere_ai.benchmarks.slow_part.layers import NIC
+from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
+from vsphere_ai.benchmarks.slow_part.trials import Trial
 from vsphere_ai.errors import Unreachable, UsageError
+from vsphere_ai.model.finding import worst
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.training.run import LaunchResult, NodeRun
 
@@ -136,7 +142,7 @@ def test_the_median_pace_of_a_burn_that_passed_is_kept():
     passed = BurnResult(NODES[:1], tuple(map(GpuVerdict, gpus)))
     assert [*about.measured(passed)] == [Measured("burn", "4 x 4096 bfloat16", 3, 0, 2.0, "steps/s")]
     failed = replace(passed, of_vms={"trn-0": left_of(ended(NODES[0], left=(7,)))})
-    assert failed.exit_code == 1
+    assert worst(failed.findings) == "fail"
     assert not [*about.measured(failed)]
 
 
@@ -185,7 +191,7 @@ def test_a_training_that_failed_shows_the_end_of_the_log_of_the_vm_that_is_named
     result = about.result(NODES, carried)
     assert result.tail == ("trn-2: first", "trn-2: Out of memory")
     assert [c.rule for c in result.checks] == ["megatron.run-failed", "megatron.not-measured"]
-    assert about.result(NODES, replace(carried, why="")).exit_code == 1
+    assert worst(about.result(NODES, replace(carried, why="")).findings) == "unknown"
     own = replace(about, expected=(ExpectedThroughput(MegatronTest().name, 150.0, 8),))
     assert own.result(NODES, carried).expected == ExpectedThroughput(MegatronTest().name, 150.0, 8)
 
@@ -226,3 +232,60 @@ def test_the_efficiency_on_all_vms_is_kept():
 def test_why_a_run_did_not_end_well(head, words):
     found = {node.vm: NodeRun(state="ended", outcome="done") for node in NODES} | {"trn-0": head}
     assert why_not_well(LaunchResult("x", NODES, found)) == words
+
+
+# -- findings
+
+
+def test_a_search_without_any_measurement_knows_nothing():
+    failure = of_run("nccl.run-failed", "unknown", "mpirun ended with 1")
+    nothing = NcclResult(NODES, outcome=SearchOutcome(all_slow=True), failures=(failure,))
+    assert nothing.findings == (failure,)
+    assert [f.rule for f in NcclResult(NODES, outcome=SearchOutcome(all_slow=True)).findings] == ["nccl.not-measured"]
+
+
+def test_a_trial_of_a_search_that_failed_is_a_warning_beside_what_was_found():
+    failure = of_run("nccl.run-failed", "unknown", "it did not end within 600 s")
+    sound = SearchOutcome(reference=10.0)
+    assert [f.verdict for f in NcclResult(NODES, outcome=sound, failures=(failure,)).findings] == ["warn"]
+    assert [(f.rule, f.verdict) for f in NcclResult(NODES, outcome=sound).findings] == [("bench.passed", "pass")]
+    open_ = replace(sound, unresolved=("trn-0",), transient=2)
+    assert [f.rule for f in NcclResult(NODES, outcome=open_).findings] == ["nccl.unresolved", "nccl.transient"]
+
+
+def test_pairs_without_a_value_are_not_known_also_where_nobody_says_why():
+    pairs = {("trn-0", "trn-1"): 10.0, ("trn-0", "trn-2"): None}
+    (missing,) = NcclResult(NODES, pairs=pairs).findings
+    assert (missing.verdict, missing.message) == ("unknown", "1 of 2 were not measured")
+
+
+def test_ways_of_one_pair_have_nothing_to_be_compared_with():
+    one = {Trial(("trn-0", "trn-1")): 10.0, Trial(("trn-0", "trn-1"), layer=NIC): 9.0}
+    assert [f.rule for f in NcclResult(NODES, layers=one).findings] == ["nccl.one-pair", "bench.passed"]
+    two = {**one, Trial(("trn-2", "trn-3")): 10.0}
+    slow = NcclResult(NODES, layers=two, slow={Trial(("trn-0", "trn-1"), layer=NIC): 0.5}).findings
+    assert [(f.rule, f.verdict) for f in slow] == [("nccl.slow-way", "fail")]
+    assert "GPUDirect" in slow[0].remedy
+
+
+def test_a_file_with_several_runs_has_findings_of_each():
+    runs = tuple(ParsedRun("out.txt", RUN, ()) for _ in range(2))
+    found = ParseResult((*runs, ParsedRun("other.txt", RUN, ()))).findings
+    assert [(f.target.name, f.target.part, f.verdict) for f in found] == [
+        ("out.txt", "run 1", "pass"),
+        ("out.txt", "run 2", "pass"),
+        ("other.txt", "", "pass"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "rule"),
+    [
+        (RdmaResult(()), "rdma.not-measured"),
+        (MegatronResult(NODES, MegatronTest(), 4), "megatron.not-measured"),
+        (ScaleResult(NODES, "nccl", "GB/s", ()), "scale.not-measured"),
+        (BurnResult(NODES, ()), "burn.not-measured"),
+    ],
+)
+def test_a_benchmark_that_measured_nothing_knows_nothing(result, rule):
+    assert (result.findings[0].rule, worst(result.findings)) == (rule, "unknown")

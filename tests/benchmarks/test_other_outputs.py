@@ -6,8 +6,10 @@ import math
 import pytest
 
 from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.perftest import parse_perftest, parse_perftest_json, perftest_checks
 from vsphere_ai.benchmarks.programs.megatron import parse_megatron
+from vsphere_ai.model.finding import worst
 from vsphere_ai.report.training.benchmark_text import parsed_document, parsed_text
 
 RULE = "-" * 87
@@ -142,7 +144,7 @@ def parsed(tmp_path, *texts):
 def test_files_of_all_benchmarks_are_read(tmp_path):
     log = "\n".join(NOW.replace(" 20/", f" {n}/") for n in range(1, 9))
     found = parsed(tmp_path, text(), log, json_text({"MsgSize": 2, "BW_average": 390.1}), text(unit="MiB/sec"))
-    assert found.exit_code == 0
+    assert is_passed(found.findings)
     shown = parsed_text(found)
     for words in (
         "390.12 Gb/s",
@@ -155,11 +157,11 @@ def test_files_of_all_benchmarks_are_read(tmp_path):
     assert benchmarks == ["perftest", "megatron", "perftest", "perftest"]
 
 
-def test_what_went_wrong_exits_1_and_what_is_nothing_says_so(tmp_path):
-    assert parsed(tmp_path, text(average="inf")).exit_code == 1
+def test_what_went_wrong_fails_and_what_is_nothing_is_not_known(tmp_path):
+    assert worst(parsed(tmp_path, text(average="inf")).findings) == "fail"
     nothing = parsed(tmp_path, "hello\n")
-    assert nothing.exit_code == 1
-    assert "no output of nccl-tests, perftest or Megatron was found" in parsed_text(nothing)
+    (missing,) = nothing.findings
+    assert (missing.rule, missing.verdict) == ("bench.no-run", "unknown")
 
 
 def test_the_loss_of_a_line_may_be_no_number():

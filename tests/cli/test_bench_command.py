@@ -34,14 +34,14 @@ def parsed(*words):
 def test_every_sample_is_shown_and_ends_with_its_exit_code(file):
     result = run(file)
     assert result.exception is None
-    assert result.return_value == int(file in (MIXED_UP, NO_MPI))
+    assert result.return_value == (2 if file in (MIXED_UP, NO_MPI) else 0)
     assert "busbw" in result.output.lower() or file == NO_MPI
 
 
 def test_rows_checks_and_published_figures_are_in_the_document():
     code, document = parsed(A100)
     (found,) = document["runs"]
-    assert (code, document["passed"]) == (0, True)
+    assert (code, document["verdict"]) == (0, "info")
     assert found["ranks"] == {"declared": 16, "inferred": "16"}
     assert (found["busbw"], found["size"]) == (189.6, 8589934592)
     assert found["rows"][0]["in_place"] == {"time_us": 10867.5, "algbw": 98.8, "busbw": 185.26, "wrong": 0}
@@ -51,8 +51,8 @@ def test_rows_checks_and_published_figures_are_in_the_document():
 def test_ranks_that_it_was_started_with_are_compared():
     assert parsed(FULL, "--ranks", 16)[0] == 0
     code, document = parsed(FULL, "--ranks", 32)
-    assert code == 1
-    assert "nccl.ranks" in {c["rule"] for c in document["runs"][0]["checks"]}
+    assert code == 2
+    assert "nccl.ranks" in {f["rule"] for f in document["findings"] if f["target"]["name"] == str(FULL)}
 
 
 def test_a_baseline_is_learned_and_compared(tmp_path):
@@ -60,10 +60,10 @@ def test_a_baseline_is_learned_and_compared(tmp_path):
     assert run(A100, A100, "--learn", file).return_value == 0
     assert parsed(A100, "--baseline", file)[0] == 0
     code, document = parsed(FULL, "--baseline", file, "--tolerance", 0.05)
-    assert code == 1
-    assert document["runs"][0]["checks"][0]["rule"] == "nccl.below-baseline"
+    assert code == 2
+    assert document["findings"][0]["rule"] == "nccl.below-baseline"
     code, document = parsed(MIXED_UP, "--baseline", file)
-    assert code == 1
+    assert code == 2
     again = run(A100, "--learn", file)
     assert again.exception.exit_code == 64
 
@@ -72,7 +72,9 @@ def test_a_measurement_of_the_baseline_that_is_missing_is_no_pass(tmp_path):
     file = tmp_path / "baseline.yml"
     file.write_text("baseline: 1\nnccl:\n- {operation: all_gather, busbw: 100}\n- {operation: all_reduce, busbw: 20}\n")
     code, document = parsed(FULL, "--baseline", file)
-    assert (code, [c["rule"] for c in document["missing"]]) == (1, ["nccl.not-measured"])
+    assert (code, document["verdict"]) == (1, "unknown")
+    assert [(f["rule"], f["target"]) for f in document["findings"][-1:]] == [("nccl.not-measured", None)]
+    assert run(FULL, "--baseline", file, "--fail-on", "fail").return_value == 0
 
 
 def test_standard_input_and_several_runs_are_read():
@@ -112,6 +114,10 @@ def state(tmp_path, monkeypatch):
     return tmp_path / "state"
 
 
+def run_history(*words):
+    return CliRunner().invoke(command, ["history", *words], standalone_mode=False)
+
+
 def recorded(text, ranks=16):
     (run,) = parse_text(text.splitlines())
     made = BenchmarkResult(time.time(), "train", "nccl", run.collective.name, ranks, run.largest, run.peak)
@@ -125,7 +131,8 @@ def test_results_of_a_set_are_kept_and_compared(state):
     assert not recorded(text).is_significant
     assert recorded(text.replace("84948.7", "99999.9").replace("189.60", "150.00").replace("189.50", "150.10")).is_worse
     shown = CliRunner().invoke(command, ["history", "train"], standalone_mode=False)
-    assert shown.return_value == 1
+    assert shown.return_value == 0
+    assert run_history("--fail-on", "warn").return_value == 2
     (row,) = [line.split() for line in shown.output.splitlines() if "150.10" in line]
     assert row[:5] == ["all_reduce", "16", "8", "GiB", "150.10"]
     assert "slower" in shown.output

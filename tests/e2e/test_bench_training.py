@@ -17,7 +17,9 @@ from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, Megatro
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclTest, bench_nccl
 from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
 from vsphere_ai.app.training.benchmarks.scale import ScaleOptions, ScaleRequest, bench_scale
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.errors import Refused, UsageError
+from vsphere_ai.model.finding import exit_code, worst
 
 pytestmark = pytest.mark.lab
 PLAIN = """
@@ -94,7 +96,7 @@ def rules(checks):
 def test_megatron_is_judged_against_what_it_reached_before(on, tmp_path):
     file = tmp_path / "megatron.yml"
     sound = bench_megatron(MegatronRequest(on(), options=MegatronOptions(learned=file)))
-    assert (sound.exit_code, sound.checks, sound.gpus) == (0, (), 4)
+    assert (worst(sound.findings), sound.checks, sound.gpus) == ("pass", (), 4)
     assert sound.reached.tflops == pytest.approx(312 * 0.45, rel=0.05)
     assert sound.tokens == pytest.approx(64 * 4 * 1024 / sound.reached.time * 1e3, rel=1e-6)
     assert sound.loss < sound.iterations[0].loss
@@ -102,20 +104,22 @@ def test_megatron_is_judged_against_what_it_reached_before(on, tmp_path):
         bench_megatron(MegatronRequest(on(), options=MegatronOptions(learned=file)))
     on.lab.set_defects({"kind": "gpu-slow", "host": "esx03*", "factor": 0.8})
     slow = bench_megatron(MegatronRequest(on(), options=MegatronOptions(baseline=file)))
-    assert (slow.exit_code, rules(slow.checks)) == (1, ["megatron.below-baseline"])
+    assert (exit_code(slow.findings), rules(slow.checks)) == (2, ["megatron.below-baseline"])
     assert slow.reached.tflops == pytest.approx(sound.reached.tflops * 0.8, rel=0.05)
     other = bench_megatron(MegatronRequest(on("trn-01"), options=MegatronOptions(baseline=file)))
-    assert (other.exit_code, rules(other.checks)) == (1, ["megatron.not-measured"]), "the baseline is of four GPUs"
+    assert (exit_code(other.findings), rules(other.checks)) == (1, ["megatron.not-measured"]), (
+        "the baseline is of four GPUs"
+    )
 
 
 def test_a_run_that_fails_or_computes_wrongly_is_no_pass(on):
     missing = bench_megatron(MegatronRequest(on(), MegatronTest(folder="/opt/none")))
-    assert (missing.exit_code, rules(missing.checks)) == (1, ["megatron.run-failed"])
+    assert (exit_code(missing.findings), rules(missing.checks)) == (1, ["megatron.run-failed"])
     assert "trn-01" in missing.checks[0].message
     assert any("pretrain_gpt.py" in line for line in missing.tail)
     on.lab.set_defects({"kind": "loss-nan", "vm": "trn-02", "count": 7})
     wrong = bench_megatron(MegatronRequest(on()))
-    assert (wrong.exit_code, rules(wrong.checks)) == (1, ["megatron.loss"])
+    assert (exit_code(wrong.findings), rules(wrong.checks)) == (2, ["megatron.loss"])
     assert "iteration 7" in wrong.checks[0].message
     on.lab.set_defects()
     late = bench_megatron(MegatronRequest(on("trn-01"), MegatronTest(iterations=5000), MegatronOptions(timeout=2)))
@@ -130,11 +134,11 @@ def test_a_run_that_fails_or_computes_wrongly_is_no_pass(on):
 def test_scaling_names_the_step_at_which_efficiency_falls(on, what):
     options = ScaleOptions(what, suffix="_mpi", preflight=False)
     sound = bench_scale(ScaleRequest(on(), options))
-    assert (sound.exit_code, sound.step) == (0, None)
+    assert (worst(sound.findings), sound.step) == ("pass", None)
     assert [s.vms for s in sound.scales] == ([2, 4] if what == "nccl" else [1, 2, 4])
     on.lab.set_defects({"kind": "pace", "vm": "trn-02", "factor": 0.6, "vms": 4})
     result = bench_scale(ScaleRequest(on(), options))
-    assert (result.exit_code, rules(result.checks)) == (1, ["scale.poor"])
+    assert (exit_code(result.findings), rules(result.checks)) == (2, ["scale.poor"])
     assert (result.step.before.vms, result.step.after.vms, result.step.added) == (2, 4, ("trn-03", "trn-04"))
     with pytest.raises(UsageError):
         bench_scale(ScaleRequest(on("trn-01"), options))
@@ -142,7 +146,7 @@ def test_scaling_names_the_step_at_which_efficiency_falls(on, what):
 
 def test_a_burn_finds_wrong_bits_and_throttling_and_names_the_part(on):
     sound = bench_burn(BurnRequest(on(), SHORT))
-    assert (sound.exit_code, [each.checks for each in sound.gpus]) == (0, [()] * 4)
+    assert (worst(sound.findings), [each.checks for each in sound.gpus]) == ("pass", [()] * 4)
     assert {each.gpu.side for each in sound.gpus} == {"host"}
     on.lab.set_defects(
         {"kind": "wrong-bit", "host": "esx02*"},
@@ -178,7 +182,7 @@ def test_a_gpu_in_passthrough_is_seen_by_its_guest(cli, make_lab):
 def test_a_burn_that_cannot_run_or_be_seen_is_no_pass(on):
     on.lab.set_defects({"kind": "package", "vm": "trn-02", "name": "torch", "version": ""})
     result = bench_burn(BurnRequest(on(), SHORT))
-    assert result.exit_code == 1
+    assert exit_code(result.findings) == 1
     assert {each.gpu.vm: rules(each.checks) for each in result.gpus if each.checks} == {"trn-02": ["burn.refused"]}
     on.lab.set_defects({"kind": "process-left", "vm": "trn-03"})
     result = bench_burn(BurnRequest(on("trn-03", "trn-04"), SHORT))
@@ -202,23 +206,24 @@ def test_ctrl_c_ends_the_processes_everywhere_and_says_where_not(on, stuck):
     assert remark.rule == ("bench.left" if stuck else "bench.stopped")
     assert ("trn-03" in remark.text) is stuck
     on.lab.set_defects()
-    assert bench_megatron(MegatronRequest(on())).exit_code == 0, "the pre-flight finds the GPUs free"
+    assert is_passed(bench_megatron(MegatronRequest(on())).findings), "the pre-flight finds the GPUs free"
 
 
-def test_commands_print_what_json_says(on, cli):
+def test_commands_print_what_json_says(on, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     given = ("-i", on.lab.directory / "connection.yml", "--no-preflight")
     on.lab.set_defects({"kind": "wrong-bit", "host": "esx02*"})
     burn = ("bench", "burn", "trn-*", "--minutes", "0.05", "--steps", "10", *given)
-    assert cli(*burn) == 1
+    assert cli(*burn) == 2
     assert max(map(len, cli.out.splitlines())) <= 80
-    assert "fail: trn-02 on esx02.lab.local" in cli.out
-    assert cli(*burn, "-o", "json") == 1
+    assert "\ntrn-02 on esx02.lab.local\n  fail    burn.corrupt" in cli.out
+    assert cli(*burn, "-o", "json") == 2
     document = json.loads(cli.out)
     assert {v["vm"]: v["host"] for v in document["vms"]}["trn-02"] == "esx02.lab.local"
     assert [g["vm"] for g in document["gpus"] if g["verdict"] == "fail"] == ["trn-02"]
-    assert cli("bench", "megatron", "trn-*", *given, "--min-tflops", "500", "-o", "json") == 1
+    assert cli("bench", "megatron", "trn-*", *given, "--min-tflops", "500", "-o", "json") == 2
     document = json.loads(cli.out)
-    assert [c["rule"] for c in document["checks"]] == ["megatron.below-baseline"]
+    assert [f["rule"] for f in document["findings"]] == ["megatron.below-baseline"]
     assert cli("bench", "megatron", "trn-*", *given) == 0
     assert "TFLOP/s per GPU" in cli.out
     assert cli("bench", "scale", "trn-*", *given, "--suffix", "_mpi", "-o", "json") == 0
@@ -233,13 +238,13 @@ def test_results_of_a_set_are_kept_and_the_gate_needs_a_measurement(cli, make_la
     estate = EstateRequest(inventory=inventory)
     nodes = NodesRequest(playbook=playbook, estate=estate)
     for _ in range(2):
-        assert bench_megatron(MegatronRequest(nodes)).exit_code == 0
+        assert is_passed(bench_megatron(MegatronRequest(nodes)).findings)
     bench_burn(BurnRequest(nodes, SHORT))
     found = {trend.newest.benchmark: trend for trend in history(name="train")}
     assert found["megatron"].count == 2
     assert (found["megatron"].newest.unit, found["burn"].newest.unit) == ("TFLOP/s", "steps/s")
     for _ in range(2):
-        assert bench_rdma(RdmaRequest(nodes)).exit_code == 0
+        assert is_passed(bench_rdma(RdmaRequest(nodes)).findings)
         assert bench_nccl(
             NcclRequest(nodes, NcclTest(least="64M", most="1G", suffix="_mpi"), NcclOptions(pairwise=True))
         ).pairs

@@ -114,12 +114,14 @@ def test_a_vm_of_a_set_on_the_command_line(cli, make_lab, monkeypatch):
     assert f"power off, to be moved from {host} to " in cli.out
     assert "1 VM power-cycled: train-02" in cli.out
     assert picture(lab) == before
-    assert cli(*asked, "-i", sets.inventory, "--yes") == 1, cli.err
-    assert f"host: the slowdown stays with {host}: train-02 is fast on " in cli.out, cli.out + cli.err
-    assert cli(*asked, "-i", sets.inventory, "--yes", "-o", "json") == 1, cli.err
+    assert cli(*asked, "-i", sets.inventory, "--yes") == 2, cli.err
+    assert f"the slowdown stays with {host}: train-02 is fast on " in cli.out, cli.out + cli.err
+    assert cli(*asked, "-i", sets.inventory, "--yes", "-o", "json") == 2, cli.err
     *_, verdict, summary = cli.lines
-    assert (verdict["type"], verdict["verdict"], verdict["host"]) == ("verdict", "host", host)
-    assert (summary["type"], summary["exit_code"]) == ("summary", 1)
+    assert (verdict["type"], verdict["answer"], verdict["host"]) == ("verdict", "host", host)
+    (found,) = verdict["findings"]
+    assert (found["rule"], found["verdict"], found["target"]["name"]) == ("bench.crossover", "fail", host)
+    assert (summary["type"], summary["exit_code"]) == ("summary", 2)
     assert picture(lab) == before
     assert sets("plan", playbook, "--detailed-exitcode") == 0, cli.out
     assert cli("run", "list") == 0

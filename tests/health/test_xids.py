@@ -205,15 +205,15 @@ def switch(number, *, fatal=False):
 
 
 def verdicts(*found):
-    return {v.gpu: (v.status, v.action) for v in judged([e for own in found for e in own], NOW)}
+    return {v.gpu: (v.finding.verdict, v.action) for v in judged([e for own in found for e in own], NOW)}
 
 
 @pytest.mark.parametrize(
     ("found", "verdict"),
     [
         (of("A", 79), ("fail", "restart_host")),
-        (of("A", 43, 63, 92), ("pass", "none")),
-        (of("A", 13), ("pass", "none")),
+        (of("A", 43, 63, 92), ("info", "none")),
+        (of("A", 13), ("info", "none")),
         (of("A", 94), ("warn", "restart_app")),
         (of("A", 78), ("warn", "update")),
         (of("A", *[119] * 4), ("fail", "reset_gpu")),
@@ -221,17 +221,17 @@ def verdicts(*found):
         (of("A", *[119] * 50, every=timedelta(minutes=1)), ("fail", "reset_gpu")),
         (of("A", *[119] * 5, every=timedelta(hours=12)), ("fail", "reset_gpu")),
         (of("A", 31, 31, place="GPC 0, TPC 1"), ("fail", "isolate")),
-        (of("A", 31, place="GPC 0, TPC 1") + of("A", 31, place="GPC 0, TPC 2"), ("pass", "none")),
+        (of("A", 31, place="GPC 0, TPC 1") + of("A", 31, place="GPC 0, TPC 2"), ("info", "none")),
         (of("A", 95, 95, boots=True), ("fail", "reset_gpu")),
         (of("A", 95, 95, 95, boots=True), ("fail", "isolate")),
         (of("A", 999), ("warn", "inspect")),
         (of("A", 74), ("warn", "inspect")),
-        (of("A", 74, text=REGISTERS.format("0x800000", "0x0", "0x0")), ("pass", "none")),
+        (of("A", 74, text=REGISTERS.format("0x800000", "0x0", "0x0")), ("info", "none")),
         (of("A", 74, text=REGISTERS.format("0x800100", "0x0", "0x0")), ("warn", "inspect")),
         (of("A", 74, text=REGISTERS.format("0x1", "0x0", "0x40000")), ("fail", "reset_gpu")),
         (
             of("A", 154, text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"),
-            ("pass", "none"),
+            ("info", "none"),
         ),
         (of("A", 154, text="GPU recovery action changed from 0x0 (None) to 0x1 (PF FLR)"), ("fail", "reset_gpu")),
         (of("A", 154, text="GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)"), ("fail", "restart_host")),
@@ -239,23 +239,23 @@ def verdicts(*found):
             of("A", 145, text="RLW_REMAP Fatal XC0 i0 Link 08 (0x00000000 0x1)"),
             ("warn", "restart_app"),
         ),
-        (of("A", *[45] * 50) + of("A", 13), ("pass", "none")),
+        (of("A", *[45] * 50) + of("A", 13), ("info", "none")),
         (of("A", 45, 79), ("fail", "restart_host")),
         (switch(20034, fatal=True), ("fail", "restart_vm")),
         (switch(22003, fatal=True), ("fail", "restart_host")),
-        (switch(11012), ("pass", "none")),
+        (switch(11012), ("info", "none")),
         (switch(12028), ("warn", "restart_vm")),
         (switch(10003), ("fail", "restart_host")),
-        (switch(99999), ("pass", "none")),
+        (switch(99999), ("info", "none")),
         (switch(99999, fatal=True), ("fail", "restart_vm")),
         ([GpuEvent("A", KernelEvent("init", "RmInitAdapter failed!", fatal=True))], ("fail", "restart_vm")),
-        (of("A", 45), ("pass", "none")),
-        (of("A", 45, 45, 45, 45, 45), ("pass", "none")),
+        (of("A", 45), ("info", "none")),
+        (of("A", 45, 45, 45, 45, 45), ("info", "none")),
         (of("A", 94, 45), ("warn", "restart_app")),
         (of("A", 48, 94), ("warn", "restart_app")),
         (of("A", 48), ("fail", "reset_gpu")),
-        (of("A", 145, text=NONFATAL), ("pass", "none")),
-        (of("A", *[145] * 6, text=NONFATAL), ("pass", "none")),
+        (of("A", 145, text=NONFATAL), ("info", "none")),
+        (of("A", *[145] * 6, text=NONFATAL), ("info", "none")),
         (of("A", 149, text=LINK_DOWN), ("fail", "reset_gpu")),
         (of("A", 149, text="UNIT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)"), ("fail", "reset_gpu")),
         (of("A", 145, text="RLW_RXPIPE Nonfatal XC0 i0 Link 11 (0x000004c2 0x00000001)"), ("warn", "reset_gpu")),
@@ -275,14 +275,14 @@ def test_one_physical_gpu_is_found_under_different_vms():
     (verdict,) = judged(found, NOW)
     assert verdict.action == "isolate"
     assert verdict.vms == ("train-01", "train-07")
-    assert "hardware" in verdict.message
+    assert "hardware" in verdict.finding.message
 
 
 def test_what_the_driver_asks_for_counts():
     asked = GpuEvent("A", KernelEvent("xid", "GPU recovery action: Node Reboot Required", number=154, time=NOW))
     assert verdicts([asked]) == {"A": ("fail", "restart_host")}
     nothing = GpuEvent("A", KernelEvent("xid", "GPU recovery action: (None)", number=154, time=NOW))
-    assert verdicts([nothing]) == {"A": ("pass", "none")}
+    assert verdicts([nothing]) == {"A": ("info", "none")}
 
 
 @given(

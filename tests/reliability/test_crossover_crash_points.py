@@ -74,7 +74,7 @@ def crossing(tool, tmp_path_factory):
         made = Crossing(lab, tool)
         made.afresh()
         ended = made.start(Spec(record=str(folder / "points.txt")))
-        assert (ended.code, "host: the slowdown stays with esx02.lab.local" in ended.text) == (1, True), ended.text
+        assert (ended.code, "the slowdown stays with esx02.lab.local" in ended.text) == (2, True), ended.text
         made.judge(ended.text)
         made.points = (folder / "points.txt").read_text(encoding="utf-8").splitlines()
         yield made
@@ -128,5 +128,5 @@ def test_a_second_one_is_refused(crossing, tmp_path, monkeypatch):
         bench_crossover(second)
     crossing.lab.set_faults("[]")
     ended = first.wait()
-    assert ended.code == 1, ended.text
+    assert ended.code == 2, ended.text
     crossing.judge(ended.text)

@@ -9,8 +9,9 @@ from vsphere_ai.benchmarks.slow_part.layers import SlowLayer
 from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.verdict import accused
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
+from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.folding import fitted
-from vsphere_ai.report.training.benchmark_text import history_text, verdict_lines
+from vsphere_ai.report.training.benchmark_text import history_text
 
 NODE = Node(
     "train-03",
@@ -25,10 +26,9 @@ def test_of_a_vm_with_one_gpu_and_one_rail_both_are_named():
     outcome = SearchOutcome(vms=(SlowLayer("train-03", "vm"),), reference=11.5)
     (found,) = accused(outcome, (NODE,))
     assert (found.kind, found.pci, found.vmnic) == ("vm", "0000:3b:00.0", "vmnic4")
-    lines = "\n".join(verdict_lines((found,), is_clean=False))
-    shown = fitted(lines, 80)
+    whole, shown = (findings_text((found.finding,), "", width=columns) for columns in (1000, 80))
     assert max(map(len, shown.splitlines())) <= 80
-    assert shown.split() == lines.split()
+    assert shown.split() == whole.split()
     assert all(part in " ".join(shown.split()) for part in ("0000:3b:00.0 or", "vmnic4", "vsphere-ai bench rdma"))
     (plain,) = accused(outcome, (replace(NODE, gpus=NODE.gpus * 2),))
     assert (plain.pci, plain.vmnic) == ("", "")

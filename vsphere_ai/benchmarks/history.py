@@ -12,6 +12,8 @@ from statistics import fmean
 
 from vsphere_ai.benchmarks.statistics import Norm, norm
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.finding import Finding, Subject
+from vsphere_ai.model.text import counted
 
 MOST = 10_000
 """Results that are read, the newest ones."""
@@ -65,6 +67,25 @@ class Trend:
     def is_worse(self) -> bool:
         """Whether it became slower."""
         return self.is_significant and self.change < 0
+
+    @property
+    def slowdown(self) -> str:
+        """By how much it is worse than the earlier results; empty where their spread explains it."""
+        if not self.is_worse or self.norm is None:
+            return ""
+        earlier = f"{self.norm.mean:.2f} {self.newest.unit} of {counted(self.norm.count, 'earlier result')}"
+        return f"{-self.change:.1%} slower than the {earlier}"
+
+    @property
+    def finding(self) -> Finding[Subject]:
+        """A warning where it became slower, else a pass; about the set."""
+        own, on = self.newest, Subject("set", self.newest.set)
+        what = f"{own.benchmark} {own.operation}, {counted(own.ranks, 'rank')}"
+        if self.slowdown:
+            remedy = "find the slow part with bench nccl --bisect"
+            return Finding(on, "bench.slower", "warn", f"{what}: {self.slowdown}", remedy)
+        text = "no slower than before" if self.norm is not None else "the first result"
+        return Finding(on, "bench.slower", "pass", f"{what}: {text}")
 
 
 def line_of(result: BenchmarkResult) -> str:

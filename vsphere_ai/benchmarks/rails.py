@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vsphere_ai.benchmarks.benchmark import Benchmark, Measured
-from vsphere_ai.benchmarks.checks import is_passed
+from vsphere_ai.benchmarks.checks import of_run, or_passed
 from vsphere_ai.benchmarks.perftest import RailRate, judged_rails
 from vsphere_ai.benchmarks.slow_part.verdict import Culprit, uplink
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.preflight import PreflightRequirements
-from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.nodes import Node, Rail
 
 
@@ -41,9 +41,13 @@ class RdmaResult:
         return tuple(accused for _, _, accused in self.rails if accused)
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when every rail was measured and none is slow, else 1."""
-        return 0 if self.rates and is_passed(self.checks) else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to say of each rail, with the names of its uplink as evidence, and of what is left."""
+        if not self.rails:
+            return of_run("rdma.not-measured", "unknown", "no rail was measured"), *self.left
+        judged = ((rate, check, accused) for rate, check, accused in self.rails if check)
+        found = (_of_rail(rate, check, accused) for rate, check, accused in judged)
+        return or_passed((*found, *self.left), "every rail was measured, and none is slow")
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,13 @@ class RailBenchmark(Benchmark[RdmaResult]):
 def _accused(rate: RailRate, check: Finding | None, node: Node) -> Culprit | None:
     rail = rail_of(node, rate.rail)
     return uplink(rail, node) if rail and check and check.verdict == "fail" else None
+
+
+def _of_rail(rate: RailRate, check: Finding, accused: Culprit | None) -> Finding:
+    if accused is None:
+        return replace(check, target=Subject("vm", rate.vm, part=rate.rail))
+    on = Subject("vm", rate.vm, host=accused.host, part=rate.rail)
+    return replace(check, target=on, evidence=accused.evidence, remedy=f"{check.remedy}; {accused.remedy}")
 
 
 def rail_names(nodes: Sequence[Node]) -> list[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, compare, gate
-from vsphere_ai.benchmarks.checks import is_passed
+from vsphere_ai.benchmarks.checks import about, of_run, or_passed
 from vsphere_ai.benchmarks.nccl.nccl_checks import nccl_checks
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.perftest import PerftestRun
 from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure, alike
-from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.finding import Finding, Subject
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,20 @@ class ParseResult:
     others: tuple[ParsedOther, ...] = ()
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when every run passed and nothing is missing, else 1; also where there is no run."""
-        checks = [*(run.checks for run in self.runs), *(other.checks for other in self.others)]
-        return 0 if checks and all(map(is_passed, checks)) and is_passed(self.missing) else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to say of each run, with its file, and what is missing; not known where there is no run at all."""
+        found = (*self._of_runs(), *self.missing)
+        text = "no output of nccl-tests, perftest or Megatron was found"
+        return found or (of_run("bench.no-run", "unknown", text, "give the output of a run"),)
+
+    def _of_runs(self) -> Iterator[Finding]:
+        every = [(run.file, run.checks) for run in self.runs] + [(other.file, other.checks) for other in self.others]
+        runs_of, number = Counter(file for file, _ in every), Counter[str]()
+        for file, checks in every:
+            number[file] += 1
+            on = Subject("file", file, part=f"run {number[file]}" if runs_of[file] > 1 else "") if file else None
+            own = about(on, checks) if on else checks
+            yield from or_passed(own, "the run passed its checks", on)
 
 
 def judge_runs(

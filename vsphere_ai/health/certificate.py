@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -17,6 +17,8 @@ from itertools import chain
 
 from pydantic import TypeAdapter, ValidationError
 
+from vsphere_ai.documents.findings import findings_document
+from vsphere_ai.health.guest_probes import GUEST_FACTS
 from vsphere_ai.model.finding import VERDICTS, Finding, Subject, Verdict, worst_verdict
 
 SCHEMA = 1
@@ -134,7 +136,10 @@ class FactChange:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was accepted, when, and on which facts; `inputs` are files with their SHA-256."""
+    """What was accepted, when, and on which facts; `inputs` are files with their SHA-256.
+
+    `not_asked` are VMs whose guests could not be asked, with the reason: the facts lack what only a guest knows.
+    """
 
     vcenter: str
     set: str
@@ -144,6 +149,7 @@ class Certificate:
     facts: Facts = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA
+    not_asked: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> Verdict:
@@ -152,9 +158,11 @@ class Certificate:
 
     @property
     def findings(self) -> tuple[Finding[Subject], ...]:
-        """The findings of all gates; a failure without a gate."""
+        """The findings of all gates, a failure without a gate; and which guests are certified as vCenter sees them."""
         none = (Finding(Subject("gate", "none"), "accept.gate", "fail", "no gate was carried out"),)
-        return tuple(finding for gate in self.gates for finding in gate.findings) or none
+        of_gates = tuple(finding for gate in self.gates for finding in gate.findings) or none
+        text = "the guest could not be asked: its driver, CUDA and packages are not certified"
+        return *of_gates, *(of_not_asked(vm, "warn", f"{text}: {why}") for vm, why in self.not_asked.items())
 
     @property
     def digest(self) -> str:
@@ -168,9 +176,18 @@ class Certificate:
         return {**plain, "status": self.status, "statuses": statuses}
 
 
+def of_not_asked(vm: str, verdict: Verdict, message: str) -> Finding[Subject]:
+    """Return that the guest of a VM could not be asked."""
+    return Finding(Subject("vm", vm), "accept.not-asked", verdict, message, "see that vsphere-ai health reaches it")
+
+
 def saved(certificate: Certificate) -> dict[str, object]:
-    """Return the content of a certificate's file: the document with its digest."""
-    return {**certificate.document(), "digest": certificate.digest}
+    """Return the content of a certificate's file: the document with its findings and its digest."""
+    return {**certificate.document(), **findings_document(certificate.findings), "digest": certificate.digest}
+
+
+_DERIVED = ("digest", "status", "statuses", "verdict", "findings")
+"""Keys of the file that follow from the others."""
 
 
 @cache
@@ -182,7 +199,7 @@ def opened(document: object) -> Certificate:
     """Return the certificate of a file's content; ValueError when it is none, or was edited."""
     if not isinstance(document, Mapping) or "digest" not in document:
         raise ValueError("this is no certificate")
-    content = {k: v for k, v in document.items() if k not in ("digest", "status", "statuses")}
+    content = {k: v for k, v in document.items() if k not in _DERIVED}
     try:
         made = _adapter().validate_python(content)
     except ValidationError as error:
@@ -201,6 +218,12 @@ def changes_since(certificate: Certificate, now: Facts) -> tuple[FactChange, ...
             if facts.get(name) != present.get(name):
                 found.append(FactChange(part, name, facts.get(name), present.get(name)))
     return tuple(found)
+
+
+def is_unknown(change: FactChange, not_asked: Collection[str]) -> bool:
+    """Return whether a fact is missing only because the guest that knows it could not be asked."""
+    kind, _, vm = change.part.partition(":")
+    return kind == "vm" and vm in not_asked and change.after is None and change.name in GUEST_FACTS
 
 
 def void(gate: Gate, changes: Iterable[FactChange]) -> tuple[Measurement, ...]:

@@ -340,15 +340,13 @@ def xid_findings(found: Iterable[GpuEvent], nodes: Sequence[Node], now: datetime
         gpu = each.gpu.rpartition(" ")[2]
         own = [n for n in nodes if any(f"{n.host} {g.host_pci}" == each.gpu for g in n.gpus)]
         own = own or [n for n in nodes if n.vm in each.vms]
-        verdict: Verdict = "info" if each.status == "pass" else each.status
         new = [e for e in every if e.gpu == each.gpu and not e.old]
         witness: Witness = "host" if new and all(e.by_host for e in new) else "guest"
         kind = "NVSwitch" if new and all(e.event.kind == "sxid" for e in new) else "GPU"
         for node in own:
-            message = f"{each.message} (source: {each.source}){_texts(every, each)}"
-            yield VmJudge(node, f"{kind} {gpu}", witness)(
-                "xid", verdict, message, each.remedy, step=STEPS.get(each.action, "")
-            )
+            asked, step = each.finding, STEPS.get(each.action, "")
+            message = f"{asked.message} (source: {asked.source}){_texts(every, each)}"
+            yield VmJudge(node, f"{kind} {gpu}", witness)(asked.rule, asked.verdict, message, asked.remedy, step)
 
 
 def _texts(every: Sequence[GpuEvent], verdict: XidVerdict) -> str:

@@ -69,6 +69,8 @@ COUNTERS = GuestProbe((answers.SYSFS, answers.REPLAYS, answers.PROCESSES, answer
 """Counters and the use of GPUs, a second time."""
 CERTIFIED = GuestProbe((answers.SMI, answers.CUDA, answers.VERSIONS, RELEASE), _certified)
 """Facts that a certificate rests on: drivers, CUDA, NCCL, kernel, and the GPUs as the guest sees them."""
+GUEST_FACTS = frozenset(("guest driver", "guest GPUs", "CUDA", "kernel", *answers.PACKAGES))
+"""Names of these facts; other facts of a VM are vCenter's."""
 BASIC = (answers.SMI, answers.PROCESSES, answers.CUDA, answers.VERSIONS, answers.ADDRESSES)
 """What a pre-flight asks every guest; the first three where GPUs are needed."""
 _OF_GPUS = (answers.SMI.name, answers.PROCESSES.name, answers.CUDA.name)

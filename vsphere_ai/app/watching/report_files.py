@@ -37,6 +37,8 @@ def report_source(what: str) -> PlanDocument | Certificate | PrintedDocument:
         values = json_value(text)
         if isinstance(values, dict) and "fleet_version" in values:
             fleet_plan_of(text, path)
+        if isinstance(values, dict) and "digest" in values:  # a certificate has findings as well
+            return opened(values)
         return _plan(values) or printed(values, what) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(

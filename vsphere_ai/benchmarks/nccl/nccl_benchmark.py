@@ -9,10 +9,12 @@ from statistics import median
 
 from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth
 from vsphere_ai.benchmarks.benchmark import Benchmark, Measured
+from vsphere_ai.benchmarks.checks import of_run, or_passed
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest, ranks_of
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.results import ParseResult
+from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING, NIC, NO_NVLINK, NVLINK, SOCKET
 from vsphere_ai.benchmarks.slow_part.pairs import Pair
 from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
@@ -20,6 +22,15 @@ from vsphere_ai.benchmarks.slow_part.verdict import Culprit
 from vsphere_ai.health.preflight import PreflightRequirements
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import counted
+
+_REMEDIES = {
+    NVLINK: "check NVLink and the GPUs: nvidia-smi nvlink -s -e",
+    NO_NVLINK: "check PCIe link widths and the NUMA nodes of the VM",
+    NIC: "check the NICs, their PCIe links and GPUDirect RDMA",
+    SOCKET: "check CPUs, memory, PCIe and the control network",
+}
+"""Way of data -> what to look at where it is slow."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +86,47 @@ class NcclResult:
     last: NcclRun | None = None
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when nothing is slow, everything was measured and nothing of it is left, else 1."""
-        if self.left:
-            return 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is slow, wrong, not measured or left; that nothing is slow where everything was measured."""
         if self.layers:
-            return 1 if self.slow or None in self.layers.values() else 0
+            return or_passed((*self._of_ways(), *self._missing(self.layers), *self.left), "nothing is slow")
         if self.outcome is not None:
-            return 0 if self.outcome.is_clean else 1
+            return or_passed((*self._of_search(self.outcome), *self.left), "nothing is slow")
         if self.pairs:
-            return 1 if self.found or None in self.pairs.values() else 0
-        return self.parsed.exit_code
+            found = (each.finding for each in self.found)
+            return or_passed((*found, *self._missing(self.pairs), *self.left), "nothing is slow")
+        return (*self.parsed.findings, *self.left)
+
+    def _missing(self, values: Mapping[Pair, float | None] | Mapping[Trial, float | None]) -> tuple[Finding, ...]:
+        """Return what was not measured: each failure, or how many values are missing where none is known."""
+        missing = [*values.values()].count(None)
+        if not missing or self.failures:
+            return self.failures
+        return (of_run("nccl.not-measured", "unknown", f"{missing} of {len(values)} were not measured"),)
+
+    def _of_ways(self) -> Iterator[Finding]:
+        for trial, share in self.slow.items():
+            text = f"{' and '.join(trial.vms)}, {trial.layer or EVERYTHING}: {share:.0%} of what others reach"
+            yield of_run("nccl.slow-way", "fail", text, _REMEDIES.get(trial.layer, "find the part with --bisect"))
+        alone = sum(len(trial.vms) > 1 and not trial.layer for trial in self.layers) < 2
+        if alone and None not in self.layers.values():
+            yield of_run("nccl.one-pair", "info", "with one pair there is nothing to compare it with")
+
+    def _of_search(self, outcome: SearchOutcome) -> Iterator[Finding]:
+        """Yield what a search found; a trial that failed counted as slow there, which is no result of its own.
+
+        Without a reference no trial was measured: then nothing is known.
+        """
+        if outcome.reference is None:
+            yield from self.failures or (of_run("nccl.not-measured", "unknown", "no trial was measured"),)
+            return
+        yield from (each.finding for each in self.found)
+        yield from (replace(each, verdict="warn") for each in self.failures)
+        if outcome.unresolved:
+            text = "no healthy VM is left to compare them with, or slow only together"
+            yield of_run("nccl.unresolved", "unknown", f"{', '.join(outcome.unresolved)}: {text}", "name more VMs")
+        if outcome.transient:
+            yield of_run("nccl.transient", "info", f"{counted(outcome.transient, 'group')} slow once, and not again")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Literal
 
 from vsphere_ai.benchmarks.benchmark import Benchmark, Measured, require_gpus
-from vsphere_ai.benchmarks.checks import of_run
+from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.launched import Carried, left_of, own_nodes
 from vsphere_ai.benchmarks.programs.burn import Burned, Sample, judge, read_report
 from vsphere_ai.benchmarks.programs.training_results import BurnResult
@@ -73,7 +73,7 @@ class BurnBenchmark(Benchmark[BurnResult]):
     def measured(self, result: BurnResult) -> Iterator[Measured]:
         """Yield the median pace of all GPUs, where every one passed."""
         speeds = [s for each in result.gpus if each.gpu.report is not None and (s := each.gpu.report.speed)]
-        if speeds and not result.exit_code:
+        if speeds and is_passed(result.findings):
             yield Measured("burn", self.options.name, len(speeds), 0, median(speeds), "steps/s")
 
     def launch(self, node: Node, run: str) -> Launch:

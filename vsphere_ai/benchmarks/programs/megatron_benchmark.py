@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vsphere_ai.benchmarks.baseline import TOLERANCE
 from vsphere_ai.benchmarks.benchmark import Benchmark, Measured, require_gpus
-from vsphere_ai.benchmarks.checks import of_run
+from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.launched import Carried, left_of, own_nodes
 from vsphere_ai.benchmarks.programs import megatron_baseline
@@ -65,7 +65,7 @@ class MegatronBenchmark(Benchmark[MegatronResult]):
 
     def measured(self, result: MegatronResult) -> Iterator[Measured]:
         """Yield the TFLOP/s per GPU of a run that passed, else its tokens per second."""
-        if result.exit_code or result.reached is None:
+        if result.reached is None or not is_passed(result.findings):
             return
         value = result.reached.tflops or result.tokens
         if value is not None:

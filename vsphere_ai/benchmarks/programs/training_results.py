@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vsphere_ai.benchmarks.checks import is_passed
+from vsphere_ai.benchmarks.checks import about, of_node, of_run, or_passed
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.programs.burn import GpuVerdict
 from vsphere_ai.benchmarks.programs.megatron import Iteration, Throughput
@@ -48,9 +48,11 @@ class MegatronResult:
         return next((i.loss for i in reversed(self.iterations) if i.loss is not None), None)
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when it was measured and nothing failed, else 1."""
-        return 0 if self.reached is not None and is_passed(self.checks) else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to say of the run, or that it passed; not known where nothing was measured."""
+        if self.reached is None and not self.checks:
+            return (of_run("megatron.not-measured", "unknown", "no throughput was measured"),)
+        return or_passed(self.checks, "the run was measured and passed its checks")
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,11 @@ class ScaleResult:
         return {node.vm: node.host for node in self.nodes}
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when every size was measured and is efficient enough, else 1."""
-        return 0 if self.scales and is_passed(self.checks) else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to say of the sizes, or that each is efficient enough; not known where none was measured."""
+        if not self.scales and not self.checks:
+            return (of_run("scale.not-measured", "unknown", "no number of VMs was measured"),)
+        return or_passed(self.checks, "every number of VMs was measured and is efficient enough")
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,13 @@ class BurnResult:
         return (*self.of_vms.get(vm, ()), *own)
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 when every GPU of every VM passed, else 1."""
-        return 0 if self.gpus and all(is_passed(self.checks(node.vm)) for node in self.nodes) else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """What is to say of each VM and each of its GPUs, or that it passed; not known without a GPU."""
+        found: list[Finding] = []
+        for node in self.nodes:
+            own = [*about(of_node(node), self.of_vms.get(node.vm, ()))]
+            for each in (g for g in self.gpus if g.gpu.vm == node.vm):
+                pci = f" ({each.gpu.pci})" if each.gpu.pci else ""
+                own += about(of_node(node, f"GPU {each.gpu.index}{pci}"), each.checks)
+            found += or_passed(own, "every GPU passed", of_node(node))
+        return tuple(found) if self.gpus else (of_run("burn.not-measured", "unknown", "no GPU was measured"), *found)

@@ -6,12 +6,13 @@ the plan, to be carried out also where anything fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from vsphere_ai.benchmarks.slow_part.layers import RUNS
 from vsphere_ai.benchmarks.slow_part.trials import Judge, Results, Trial
+from vsphere_ai.model.finding import Finding, Subject, Verdict
 from vsphere_ai.model.nodes import Node
 
 Answer = Literal["vm", "host", "both", "neither", "not-reproduced", "not-measured"]
@@ -22,6 +23,25 @@ ANSWERS: dict[Answer, str] = {
     "neither": "after the swap both are fast: the VM and its host are slow only together, or it was transient",
     "not-reproduced": "the VM is not slow: nothing was moved",
     "not-measured": "a measurement is missing: nothing can be said",
+}
+
+
+VERDICTS: Mapping[Answer, Verdict] = {
+    "vm": "fail",
+    "host": "fail",
+    "both": "fail",
+    "neither": "unknown",
+    "not-reproduced": "pass",
+    "not-measured": "unknown",
+}
+"""Of answers: where the slow part is not known, it may be any."""
+REMEDIES: Mapping[Answer, str] = {
+    "vm": "compare its image, driver, NUMA nodes and RDMA settings with those of a fast VM: vsphere-ai health",
+    "host": "look at these parts of the host: vsphere-ai health; replace what is worn before VMs run there again",
+    "both": "look at the VM and at its host: vsphere-ai health",
+    "neither": "measure again; if it is slow again, look at the connection of the VM, its host and the partner's host",
+    "not-reproduced": "measure with another partner, or look for the slow part with vsphere-ai bench nccl --bisect",
+    "not-measured": "look at what failed, then try again",
 }
 
 
@@ -80,6 +100,30 @@ class Crossover:
         slow = self.judge.is_slow(own, norm), self.judge.is_slow(other, norm)
         answers: dict[tuple[bool, bool], Answer] = {(True, False): "vm", (False, True): "host", (True, True): "both"}
         return answers.get(slow, "neither")
+
+    def finding(self, answer: Answer) -> Finding[Subject]:
+        """Return an answer as a finding about the VM or its host; what the VM uses there is evidence against a host."""
+        own, where = self.suspect, self.healthy.host if self.healthy else self.to
+        sentences: Mapping[Answer, str] = {
+            "vm": f"the slowdown follows {own.vm}: it is slow on {own.host} and on {where}",
+            "host": f"the slowdown stays with {own.host}: {own.vm} is fast on {where}",
+            "both": f"{own.vm} is slow on {where} as well, and {own.host} is slow for another VM",
+            "neither": f"{own.vm} is fast on {where}, and {own.host} is fast for another VM",
+            "not-reproduced": f"{own.vm} is not slow on {own.host}; nothing was moved",
+        }
+        on = Subject("host", own.host) if answer == "host" else Subject("vm", own.vm, own.ref, own.host)
+        message = sentences.get(answer, ANSWERS[answer])
+        evidence = _parts(own) if answer in ("host", "both") else ()
+        return Finding(on, "bench.crossover", VERDICTS[answer], message, REMEDIES[answer], evidence)
+
+
+def _parts(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return the parts of the host behind a VM, any of which may be why the host is slow."""
+    gpus = ", ".join(gpu.host_pci or f"GPU {gpu.index}" for gpu in node.gpus)
+    rails = [r for r in node.rails if r.vmnic]
+    uplinks = ", ".join(r.vmnic + (f" at {r.switch_port}" if r.switch_port else "") for r in rails)
+    names = {f"GPUs of {node.vm}": gpus, f"uplinks of {node.vm}": uplinks}
+    return tuple((name, value or "not known") for name, value in names.items())
 
 
 def crossover(suspect: Node, healthy: Node, partners: Sequence[str], judge: Judge) -> Crossover:

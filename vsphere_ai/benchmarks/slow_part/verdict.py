@@ -8,6 +8,7 @@ from typing import Literal
 
 from vsphere_ai.benchmarks.slow_part.layers import SlowLayer
 from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
+from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 Kind = Literal["gpu", "inside", "uplink", "vm", "host", "link", "rail", "all", "nvlink", "nic"]
@@ -34,6 +35,26 @@ class Culprit:
     vmnic: str = ""
     switch_port: str = ""
     ends: tuple[str, ...] = ()
+
+    @property
+    def evidence(self) -> tuple[tuple[str, str], ...]:
+        """Every name that is known of the part, by what it is."""
+        names = {
+            "GPU": "" if self.gpu is None else str(self.gpu),
+            "PCI address": self.pci,
+            "UUID": self.uuid,
+            "interface": self.interface,
+            "RDMA device": self.rdma_device,
+            "vmnic": self.vmnic,
+            "switch port": self.switch_port,
+        }
+        return tuple((name, value) for name, value in names.items() if value)
+
+    @property
+    def finding(self) -> Finding:
+        """That the part is slow; about the VM, else the host, else all VMs that were measured."""
+        on = Subject("vm", self.vm, host=self.host) if self.vm else Subject("host", self.host) if self.host else None
+        return Finding(on, "bench.slow", "fail", self.message, self.remedy, self.evidence)
 
 
 def accused(outcome: SearchOutcome, nodes: Sequence[Node]) -> tuple[Culprit, ...]:

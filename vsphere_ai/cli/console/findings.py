@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -28,15 +28,24 @@ class Look:
     """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones.
 
     `wraps`: lines are as long as the terminal takes; else they stay whole, so that paths in them can be copied.
+    `figures` is what was measured, as text above the findings.
     """
 
     title: str = ""
     passes: bool = True
     full: bool = False
     wraps: bool = True
+    figures: str = ""
 
 
 DEFAULT = Look()
+
+
+class ShownAs(TypedDict):
+    """The options of a command with findings: the form of the output, and the least verdict that its code reports."""
+
+    form: str
+    fail_on: FailOn
 
 
 def show_findings(
@@ -50,6 +59,7 @@ def show_findings(
     from vsphere_ai.documents.findings import findings_document
     from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.findings_text import findings_text
+    from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
 
     every = tuple(findings)
@@ -58,5 +68,7 @@ def show_findings(
         click.echo(json_text(**fields, **findings_document(shown)))
     else:
         columns = width() if look.wraps else sys.maxsize
+        if look.figures:
+            click.echo(f"{fitted(look.figures, columns)}\n")
         click.echo(findings_text(every, look.title, passes=look.passes, full=look.full, width=columns))
     return exit_code(every, fail_on)

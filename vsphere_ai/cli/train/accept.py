@@ -63,10 +63,11 @@ _options = gathering(
 def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
-    Exits 0 when every gate passed or only warns, 1 when something is not known, 2 when a gate failed; with --verify 2
-    also when facts have changed.
+    Exits 0 when every gate passed or only warns, 1 when something is not known, 2 when a gate failed. With --verify 2
+    means that a gate never passed or that facts changed since; the rules of the findings tell the two apart.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.findings import findings_document
     from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.report_in import report_in
@@ -75,12 +76,11 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
     if verify:
         state = app.verify_certificate(request, show_event)
         tests = [(gate, test.name, test.parts) for gate, test in state.tests]
-        shown = (
-            json_text(changes=state.changes, tests=tests)
+        click.echo(
+            json_text(changes=state.changes, tests=tests, **findings_document(state.findings))
             if form == "json"
-            else changes_text(state.certificate, state.changes, state.tests, width())
+            else changes_text(state.certificate, state.changes, state.tests, width(), state.not_asked)
         )
-        click.echo(shown)
         return exit_code(state.findings, fail_on)
     result = app.accept(request, show_event)
     if form == "text":

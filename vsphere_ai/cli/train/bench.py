@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from typing_extensions import Unpack
 
+from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_options, width
+from vsphere_ai.cli.console.options import FILE, gathering, variable_options
 from vsphere_ai.cli.train.bench_crossover import crossover
 from vsphere_ai.cli.train.bench_nodes import (
     BASELINE,
@@ -24,8 +26,9 @@ from vsphere_ai.cli.train.bench_training import COMMANDS
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
-    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclResult, NcclTest
+    from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclTest
     from vsphere_ai.app.training.benchmarks.parse import ParseRequest
+    from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Train", 30, "Measure VMs and fabric, find what is slow."
 
@@ -58,22 +61,21 @@ def _parse_request() -> type[ParseRequest]:
 )
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
 @output_option()
-def parse(request: ParseRequest, summary: bool, form: str) -> int:
+@fail_on_option
+def parse(request: ParseRequest, summary: bool, form: str, fail_on: FailOn) -> int:
     """Read and check output of nccl-tests, perftest (text or JSON) or Megatron; needs no connection.
 
     - is standard input. Runs of nccl-tests are compared with a baseline and with published figures.
 
-    Exits 1 when a run failed a check, when a measurement of the baseline is missing, or when there is no run.
+    Exits 0 when every run passed or only warns, 1 when something is not known: a measurement of the baseline is
+    missing, or there is no run; 2 when a run failed a check.
     """
     from vsphere_ai.app.training.benchmarks.parse import parse_nccl
-    from vsphere_ai.report.folding import fitted
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_text import parsed_document, parsed_text
 
     result = parse_nccl(request)
-    shown = json_text(**parsed_document(result)) if form == "json" else parsed_text(result, rows=not summary)
-    click.echo(shown if form == "json" else fitted(shown, width()))
-    return result.exit_code
+    look = Look(figures=parsed_text(result, rows=not summary))
+    return show_findings(result.findings, form, fail_on, look, **parsed_document(result))
 
 
 def _test() -> type[NcclTest]:
@@ -132,58 +134,22 @@ def _options() -> type[NcclOptions]:
 )
 @variable_options
 @output_option()
-def nccl(nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, form: str) -> int:
+@fail_on_option
+def nccl(
+    nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
+) -> int:
     """Run nccl-tests on VMs over SSH: on all together, on every pair, or as a search for the slow part.
 
-    The guests need Open MPI, nccl-tests and Python. Exits 1 when something is slow, wrong, not
-    measured, or left.
+    The guests need Open MPI, nccl-tests and Python. Exits 0 when nothing is slow or wrong, 1 when something was not
+    measured, 2 when something is slow, wrong, or left on a VM.
     """
     from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, bench_nccl
+    from vsphere_ai.report.training.benchmark_text import nccl_document, nccl_text
 
-    options = replace(options, live=form == "text")
-    result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(form))
-    _show_nccl(result, form)
-    return result.exit_code
-
-
-def _show_nccl(result: NcclResult, form: str) -> None:
-    from vsphere_ai.model.text import counted
-    from vsphere_ai.report.folding import fitted
-    from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.training import benchmark_text as report
-
-    if form == "json":
-        pairs = [{"vms": pair, "busbw": value} for pair, value in result.pairs.items()]
-        counts = {"passed": not result.exit_code, "trials": result.trials, "rounds": result.rounds}
-        parsed = report.parsed_document(result.parsed)["runs"]
-        found = {"found": result.found, "outcome": result.outcome, "reference": result.reference}
-        layers = report.layers_document(result.layers, result.slow)
-        click.echo(
-            json_text(
-                **counts,
-                learned=result.learned,
-                runs=parsed,
-                pairs=pairs,
-                layers=layers,
-                failures=(*result.failures, *result.left),
-                **found,
-            )
-        )
-        return
-    about = f"{counted(result.trials, 'trial')} in {counted(result.rounds, 'round')}"
-    about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
-    if result.layers:
-        click.echo(report.layers_text(result.layers, result.slow))
-    elif result.outcome is not None:
-        click.echo(fitted(report.outcome_text(result.outcome, result.found, about), width()))
-    elif result.pairs:
-        click.echo(report.pairs_text(result.pairs, result.reference))
-        verdict = [about, *report.verdict_lines(result.found, is_clean=not result.exit_code)]
-        click.echo(fitted("\n".join(verdict), width()))
-    else:
-        click.echo(fitted(report.parsed_text(result.parsed, rows=False), width()))
-    for line in report.learned_lines(result.learned):
-        click.echo(fitted(line, width()))
+    options = replace(options, live=shown["form"] == "text")
+    result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(shown["form"]))
+    look = Look(figures=nccl_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **nccl_document(result))
 
 
 @command.command("rdma")
@@ -191,37 +157,35 @@ def _show_nccl(result: NcclResult, form: str) -> None:
 @click.option("--iterations", type=click.IntRange(1), default=5000, show_default=True, help="Messages per run.")
 @variable_options
 @output_option()
-def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str) -> int:
+@fail_on_option
+def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
 
-    The guests need perftest. Exits 1 when a rail is slower than the others, or was not measured.
+    The guests need perftest. Exits 0 when no rail is slow, 1 when one was not measured, 2 when one is slower than the
+    others.
     """
     from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
-    from vsphere_ai.report.folding import fitted
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_text import rails_text
 
     result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
-    if form == "json":
-        passed = not result.exit_code
-        click.echo(json_text(passed=passed, rails=result.rates, checks=result.checks, found=result.found))
-    else:
-        click.echo(fitted(rails_text(result.rates, result.checks, result.found), width()))
-    return result.exit_code
+    look = Look(figures=rails_text(result.rates))
+    return show_findings(result.findings, form, fail_on, look, rails=result.rates)
 
 
 @command.command("history")
 @click.argument("name", metavar="[SET]", required=False, default="")
 @output_option()
-def history(name: str, form: str) -> int:
+@fail_on_option
+def history(name: str, form: str, fail_on: FailOn) -> int:
     """Show the newest result of each measurement beside the earlier ones; needs no connection.
 
-    Results of whole sets are kept on the machine that ran them. Exits 1 when one is worse than the spread explains.
+    Results of whole sets are kept on the machine that ran them. One that is worse than the spread of the earlier ones
+    explains is a warning. Exits 0, with --fail-on warn 2 when there is a warning.
     """
     from vsphere_ai.app.training.benchmarks.history import history as trends_of
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_text import history_document, history_text
 
     found = trends_of(name=name)
-    click.echo(json_text(measurements=history_document(found)) if form == "json" else history_text(found))
-    return int(any(trend.is_worse for trend in found))
+    look = Look(passes=form == "json", figures=history_text(found))
+    findings = (trend.finding for trend in found)
+    return show_findings(findings, form, fail_on, look, measurements=history_document(found))

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from typing_extensions import Unpack
 
+from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import gathering, lock_option, variable_options, width, yes_option
+from vsphere_ai.cli.console.options import gathering, lock_option, variable_options, yes_option
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun
+from vsphere_ai.cli.train.bench_nodes import NODES, meant, nodes_request
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
     from vsphere_ai.app.events import Event, RunRecorded
     from vsphere_ai.app.training.benchmarks.crossover import CrossoverOptions, CrossoverResult
+    from vsphere_ai.model.finding import FailOn
     from vsphere_ai.runs.locks import Mode
 
     class _More(TypedDict):
         yes: bool
         lock: Mode | None
+        fail_on: FailOn
 
 
 def _options() -> type[CrossoverOptions]:
@@ -29,20 +33,8 @@ def _options() -> type[CrossoverOptions]:
     return CrossoverOptions
 
 
-def _nodes() -> type[NodesRequest]:
-    from vsphere_ai.app import NodesRequest
-
-    return NodesRequest
-
-
 @click.command("crossover")
-@gathering(
-    "nodes",
-    _nodes,
-    click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
-    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
-    click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
-)
+@gathering("nodes", nodes_request, *NODES)
 @gathering(
     "options",
     _options,
@@ -64,39 +56,32 @@ def _nodes() -> type[NodesRequest]:
 @output_option()
 @lock_option
 @yes_option
+@fail_on_option
 def crossover(
     nodes: NodesRequest, options: CrossoverOptions, estate: EstateRequest, form: str, **more: Unpack[_More]
 ) -> int:
     """Measure a slow VM on another host, or after it changed hosts with another VM; then put everything back.
 
     VMs with vGPUs move by vMotion. Those with whole devices, or where vMotion is not possible, are powered off for the
-    moves, which is shown and asked first. At most four pairs are measured. Exits 0 when the VM is not slow.
+    moves, which is shown and asked first. At most four pairs are measured. Exits 0 when the VM is not slow, 1 when
+    nothing can be said, 2 when the VM or its host is slow; where the moves did not end well as `apply` does.
     """
     from vsphere_ai.app.training.benchmarks.crossover import CrossoverRequest, bench_crossover
 
     with RunOutput(ShownRun(form)) as output:
-        show = _Shown(output, form)
-        request = CrossoverRequest(_meant(nodes, estate), options, confirm=output.confirm, **more)
+        show = _Shown(output, form, more["fail_on"])
+        request = CrossoverRequest(meant(nodes, estate), options, more["yes"], output.confirm, more["lock"])
         result = bench_crossover(request, show.emit)
-        show.verdict(result)
+        code = show.verdict(result)
         lost = output.exit_code(result.run) if result.run is not None else 0
-    return lost or result.exit_code
-
-
-def _meant(nodes: NodesRequest, estate: EstateRequest) -> NodesRequest:
-    """Return the nodes of a playbook's set where one file is named, else those of the patterns."""
-    from vsphere_ai import app
-
-    if len(nodes.vms) == 1:
-        return app.meant(nodes.vms[0], estate, set=nodes.set, nic=nodes.nic)
-    return replace(nodes, estate=estate)
+    return lost or code
 
 
 class _Shown:
     """Events of a crossover; in JSON its verdict is the line before the summary."""
 
-    def __init__(self, output: RunOutput, form: str) -> None:
-        self._output, self._form = output, form
+    def __init__(self, output: RunOutput, form: str, fail_on: FailOn) -> None:
+        self._output, self._form, self._fail_on = output, form, fail_on
         self._last: RunRecorded | None = None
 
     def emit(self, event: Event) -> None:
@@ -108,14 +93,18 @@ class _Shown:
         elif self._form != "json" or not isinstance(event, OutputLine):
             self._output.emit(event)
 
-    def verdict(self, result: CrossoverResult) -> None:
-        """Show the verdict, where there is one."""
-        from vsphere_ai.report.folding import fitted
-        from vsphere_ai.report.training.crossover_text import verdict_line, verdict_text
+    def verdict(self, result: CrossoverResult) -> int:
+        """Show the verdict, where there is one, and return its exit code; that of moves that did not end well first."""
+        from vsphere_ai.model.finding import exit_code
+        from vsphere_ai.report.training.crossover_text import figures_text, verdict_line
 
+        code = (result.run.exit_code if result.run is not None else 0) or exit_code(result.findings, self._fail_on)
         if result.test is not None and result.verdict is not None:
-            found = result.test, result.verdict, result.before, result.after
-            click.echo(verdict_line(*found) if self._form == "json" else f"\n{fitted(verdict_text(*found), width())}")
+            if self._form == "json":
+                click.echo(verdict_line(result.test, result.verdict, result.before, result.after))
+            else:
+                look = Look(figures=f"\n{figures_text(result.test, result.before, result.after)}")
+                show_findings(result.findings, self._form, self._fail_on, look)
         if self._last is not None:
-            run = replace(self._last.result, exit_code=result.exit_code)
-            self._output.emit(replace(self._last, result=run))
+            self._output.emit(replace(self._last, result=replace(self._last.result, exit_code=code)))
+        return code

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from typing_extensions import Unpack
 
+from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, gathering, variable_options
 from vsphere_ai.cli.train.bench_nodes import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.training.benchmarks.burn import BurnOptions
     from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronTest
     from vsphere_ai.app.training.benchmarks.scale import ScaleOptions
+    from vsphere_ai.model.finding import FailOn
 
 
 def _megatron() -> type[MegatronTest]:
@@ -70,21 +73,21 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
 )
 @variable_options
 @output_option()
+@fail_on_option
 def megatron(
-    nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, form: str
+    nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
     """Train a small GPT of Megatron-LM with mock data on all VMs together, and judge what it reaches.
 
-    The guests need Megatron-LM and PyTorch. Exits 1 when it is below the baseline, computes wrongly, or was not
-    measured. Ctrl-C ends the processes on every VM.
+    The guests need Megatron-LM and PyTorch. Exits 0 when it passed or only warns, 1 when it was not measured, 2 when it
+    is below the baseline or computes wrongly. Ctrl-C ends the processes on every VM.
     """
     from vsphere_ai.app.training.benchmarks.megatron import MegatronRequest, bench_megatron
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_training_text import megatron_document, megatron_text
 
-    result = bench_megatron(MegatronRequest(meant(nodes, estate), test, options), without_lines(form))
-    click.echo(json_text(**megatron_document(result)) if form == "json" else megatron_text(result))
-    return result.exit_code
+    result = bench_megatron(MegatronRequest(meant(nodes, estate), test, options), without_lines(shown["form"]))
+    look = Look(figures=megatron_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **megatron_document(result))
 
 
 def _scale() -> type[ScaleOptions]:
@@ -115,19 +118,21 @@ def _scale() -> type[ScaleOptions]:
 @gathering("test", _megatron, *_MODEL, _MORE)
 @variable_options
 @output_option()
-def scale(nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, form: str) -> int:
+@fail_on_option
+def scale(
+    nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, **shown: Unpack[ShownAs]
+) -> int:
     """Run the same benchmark on 1, 2, 4 … VMs and on all, and name the step at which efficiency falls.
 
-    With nccl it begins with 2 VMs, since one alone does not use the network. Exits 1 when a size is less efficient than
-    --least, or was not measured.
+    With nccl it begins with 2 VMs, since one alone does not use the network. Exits 0 when every size is efficient
+    enough, 1 when one was not measured, 2 when one is less efficient than --least.
     """
     from vsphere_ai.app.training.benchmarks.scale import ScaleRequest, bench_scale
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_training_text import scale_document, scale_text
 
-    result = bench_scale(ScaleRequest(meant(nodes, estate), options, test), without_lines(form))
-    click.echo(json_text(**scale_document(result)) if form == "json" else scale_text(result))
-    return result.exit_code
+    result = bench_scale(ScaleRequest(meant(nodes, estate), options, test), without_lines(shown["form"]))
+    look = Look(figures=scale_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **scale_document(result))
 
 
 def _burn() -> type[BurnOptions]:
@@ -168,19 +173,20 @@ def _burn() -> type[BurnOptions]:
 )
 @variable_options
 @output_option()
-def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str) -> int:
+@fail_on_option
+def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Keep every GPU busy for 20 to 30 minutes with the same training steps, and compare the losses bit for bit.
 
     Clocks, power, heat and throttling are asked of the guest, or of the host of a vGPU. The guests need PyTorch. Exits
-    1 when a GPU computes wrongly, is slow or throttled, or was not measured. Ctrl-C ends the processes on every VM.
+    0 when every GPU passed, 1 when one was not measured, 2 when one computes wrongly, is slow or throttled. Ctrl-C ends
+    the processes on every VM.
     """
     from vsphere_ai.app.training.benchmarks.burn import BurnRequest, bench_burn
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.benchmark_training_text import burn_document, burn_text
 
     result = bench_burn(BurnRequest(meant(nodes, estate), options), without_lines(form))
-    click.echo(json_text(**burn_document(result)) if form == "json" else burn_text(result))
-    return result.exit_code
+    look = Look(figures=burn_text(result))
+    return show_findings(result.findings, form, fail_on, look, **burn_document(result))
 
 
 COMMANDS: tuple[click.Command, ...] = (megatron, scale, burn)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
 
 from vsphere_ai.health.kernel.kernel_log import KernelEvent, nvlink_code
 from vsphere_ai.health.kernel.xids import (
@@ -25,13 +24,12 @@ from vsphere_ai.health.kernel.xids import (
     recovery_action,
     table,
 )
+from vsphere_ai.model.finding import Finding, Subject, Verdict, seriousness
 
-Judged = Literal["pass", "warn", "fail"]
 BURST = timedelta(minutes=3)
 DAY = timedelta(hours=24)
 MOST_IN_A_DAY = 5
 MOST_RESTARTS = 2
-_STATUSES: tuple[Judged, ...] = ("pass", "warn", "fail")
 CONTAINED, ECC = 94, 48
 """A contained memory error, and the double-bit error that it is a detail of: beside 94, 48 asks for nothing more."""
 BESIDE = timedelta(seconds=30)
@@ -61,19 +59,23 @@ class GpuEvent:
 
 @dataclass(frozen=True)
 class XidVerdict:
-    """What the XIDs of one GPU ask for: the action with its source, and the sentence that says why."""
+    """What the XIDs of one GPU ask for: the finding that says why, with its source, and the action on NVIDIA's ladder.
 
-    gpu: str
-    status: Judged
+    `vms` are those that had one of the XIDs.
+    """
+
+    finding: Finding[Subject]
     action: Action
-    message: str
-    source: str
     vms: tuple[str, ...] = ()
 
     @property
-    def remedy(self) -> str:
-        """The action in words."""
-        return WORDS[self.action]
+    def gpu(self) -> str:
+        """The physical GPU, or the NVSwitch."""
+        return self.finding.target.name
+
+
+def _asks(gpu: str, verdict: Verdict, action: Action, message: str, source: str) -> XidVerdict:
+    return XidVerdict(Finding(Subject("gpu", gpu), "xid", verdict, message, WORDS[action], (), source), action)
 
 
 def judged(found: Iterable[GpuEvent], now: datetime) -> tuple[XidVerdict, ...]:
@@ -107,15 +109,16 @@ def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: froze
     new = _without_consequences([e for e in events if not e.old])
     said = [v for e in new if (v := _alone(e, shared))] + [v for v in _repeated(gpu, events, now) if v]
     # of equal actions the more serious one; whatever order the lines came in
-    worst = max(said, key=lambda v: (LADDER.index(v.action), _STATUSES.index(v.status), v.message), default=None)
+    worst = max(said, key=lambda v: (LADDER.index(v.action), seriousness(v.finding), v.finding.message), default=None)
     if worst is None and not new:
         return None
     if worst is None:
         numbers = ", ".join(str(n) for n in sorted({e.event.number for e in new}))
         if all(e.event.kind == "sxid" for e in new):
-            return XidVerdict(gpu, "pass", "none", f"SXid {numbers} of an NVSwitch, not fatal", "imbue", vms)
-        return XidVerdict(gpu, "pass", "none", f"XID {numbers}: {WORDS['none']}", "nvidia", vms)
-    return XidVerdict(gpu, worst.status, worst.action, worst.message, worst.source, vms)
+            worst = _asks(gpu, "info", "none", f"SXid {numbers} of an NVSwitch, not fatal", "imbue")
+        else:
+            worst = _asks(gpu, "info", "none", f"XID {numbers}: {WORDS['none']}", "nvidia")
+    return replace(worst, vms=vms)
 
 
 def _without_consequences(events: list[GpuEvent]) -> list[GpuEvent]:
@@ -149,12 +152,12 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         return _of_switch(each)
     if event.kind == "init":
         message = "the driver cannot initialise the GPU (RmInitAdapter)"
-        return XidVerdict(each.gpu, "fail", "restart_vm", message, "gpud")
+        return _asks(each.gpu, "fail", "restart_vm", message, "gpud")
     if event.number == RECOVERY_XID:
         action = recovery_action(event.text) or "inspect"
         if action == "none":
             return None
-        return XidVerdict(each.gpu, "fail", action, f"XID 154: the driver asks for: {event.text}", "aws")
+        return _asks(each.gpu, "fail", action, f"XID 154: the driver asks for: {event.text}", "aws")
     if xid.action == "none":
         return None
     if error := nvlink_error(event.number, event.text):
@@ -162,22 +165,22 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
             return None
         message = f"XID {xid.number}: {xid.name}, {error.unit} {'Fatal' if error.is_fatal else 'Nonfatal'}"
         fails = error.is_fatal and error.action not in ("none", "restart_app")
-        return XidVerdict(each.gpu, "fail" if fails else "warn", error.action, message, xid.source)
+        return _asks(each.gpu, "fail" if fails else "warn", error.action, message, xid.source)
     if event.number == LINK_XID and (link := link_error(event.text)):
         action, words = link
         if action == "none":
             return None
-        return XidVerdict(each.gpu, "fail" if action == "reset_gpu" else "warn", action, f"XID 74: {words}", xid.source)
+        return _asks(each.gpu, "fail" if action == "reset_gpu" else "warn", action, f"XID 74: {words}", xid.source)
     if event.number in SOFTWARE:
         # one alone is a program's mistake; on several GPUs it is one as well
         if event.number not in shared:
             return None
         message = f"XID {event.number} ({xid.name}) on several GPUs: a program causes it"
-        return XidVerdict(each.gpu, "warn", "restart_app", message, "NVSentinel")
-    status: Judged = "fail" if xid.fatal else "warn"
+        return _asks(each.gpu, "warn", "restart_app", message, "NVSentinel")
+    status: Verdict = "fail" if xid.fatal else "warn"
     code = nvlink_code(event.text) if event.number in NVLINK_NUMBERS else None
     name = f"{xid.name}, sub-code {code}" if code is not None else xid.name
-    return XidVerdict(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
+    return _asks(each.gpu, status, xid.action, f"XID {xid.number}: {name}", xid.source)
 
 
 def _of_switch(each: GpuEvent) -> XidVerdict | None:
@@ -193,8 +196,8 @@ def _of_switch(each: GpuEvent) -> XidVerdict | None:
     more = f": {listed.note}" if listed and listed.note else ""
     fabric = " for all of its links" if action == "restart_host" else ""
     message = f"SXid {event.number}{name} of an NVSwitch, {'fatal' if event.fatal else 'not fatal'}{fabric}{more}"
-    status: Judged = "fail" if event.fatal or action == "restart_host" else "warn"
-    return XidVerdict(each.gpu, status, action, message, "fabric_manager")
+    status: Verdict = "fail" if event.fatal or action == "restart_host" else "warn"
+    return _asks(each.gpu, status, action, message, "fabric_manager")
 
 
 def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable[XidVerdict | None]:
@@ -202,7 +205,7 @@ def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable
     recent = [e for e in counted if e.event.time is None or now - e.event.time <= DAY]
     fatal = [e for e in recent if _is_fatal(e.event)]
     if len(fatal) >= MOST_IN_A_DAY:
-        yield XidVerdict(gpu, "fail", "isolate", f"{len(fatal)} fatal XIDs in 24 hours", "NVSentinel")
+        yield _asks(gpu, "fail", "isolate", f"{len(fatal)} fatal XIDs in 24 hours", "NVSentinel")
     places: dict[tuple[int, str], int] = {}
     for each in counted:
         if each.event.number in SOFTWARE and each.event.place:
@@ -211,7 +214,7 @@ def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable
     for (number, place), times in places.items():
         if times > 1:
             message = f"XID {number} {times} times at {place} of the same GPU: its hardware"
-            yield XidVerdict(gpu, "fail", "isolate", message, "NVSentinel")
+            yield _asks(gpu, "fail", "isolate", message, "NVSentinel")
     boots: dict[int, set[int]] = {}
     for each in counted:
         if _is_fatal(each.event):
@@ -219,7 +222,7 @@ def _repeated(gpu: str, events: tuple[GpuEvent, ...], now: datetime) -> Iterable
     for number, own in boots.items():
         if len(own) > MOST_RESTARTS:
             message = f"XID {number} came back after {len(own) - 1} restarts"
-            yield XidVerdict(gpu, "fail", "isolate", message, "gpud")
+            yield _asks(gpu, "fail", "isolate", message, "gpud")
 
 
 def _by_several_gpus(by_gpu: Mapping[str, Sequence[GpuEvent]]) -> frozenset[int]:

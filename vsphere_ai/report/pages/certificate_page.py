@@ -32,6 +32,7 @@ def certificate_report(certificate: Certificate) -> Report:
             tuple((n, v, ", ".join(parts)) for (n, v), parts in same.items()),
             folded=True,
         ),
+        ReportSection("Guests not asked", ("VM", "reason"), tuple(certificate.not_asked.items())),
         ReportSection("Inputs", ("file", "SHA-256"), tuple(sorted(certificate.inputs.items())), folded=True),
     )
     facts = (

@@ -27,20 +27,18 @@ TITLES = {
 
 
 class Line(NamedTuple):
-    """What a rule finds alike on several objects."""
+    """What a rule finds alike on several objects: the finding of the first, and the names of all."""
 
-    verdict: Verdict
-    rule: str
-    message: str
+    finding: Finding
     names: tuple[str, ...]
-    first: Finding
 
     @property
     def text(self) -> str:
         """The objects and the message."""
         more = f" and {len(self.names) - MOST_NAMES} more" if len(self.names) > MOST_NAMES else ""
         named = ", ".join(safe(n) for n in self.names[:MOST_NAMES]) + more
-        return f"{named}: {safe(self.message)}" if named else safe(self.message)
+        message = safe(self.finding.message)
+        return f"{named}: {message}" if named else message
 
 
 def lines_of(found: Iterable[Finding]) -> Iterator[Line]:
@@ -48,8 +46,8 @@ def lines_of(found: Iterable[Finding]) -> Iterator[Line]:
     grouped: dict[tuple[str, Verdict, str], list[Finding]] = {}
     for each in found:
         grouped.setdefault((each.rule, each.verdict, each.message), []).append(each)
-    for (rule, verdict, message), own in grouped.items():
-        yield Line(verdict, rule, message, tuple(f.target.name for f in own if f.target), own[0])
+    for own in grouped.values():
+        yield Line(own[0], tuple(f.target.name for f in own if f.target))
 
 
 def worst_of(found: Iterable[Finding]) -> dict[str, Verdict]:
@@ -76,10 +74,11 @@ def assessment_text(found: Sequence[Finding], not_applicable: Sequence[str], wha
     for pillar in PILLARS:
         own, without = _of(pillar, found, not_applicable)
         lines += ["", f"{TITLES[pillar].upper()}  {counts_text(own, without)}"]
-        for line in sorted(lines_of(own), key=lambda e: WORST.index(e.verdict)):
-            if line.verdict in SHOWN and line.rule not in unanswered(own):
-                lines += _wrapped(f"  {line.verdict:<8}{line.rule}  {line.text}", width)
-                lines += _wrapped(f"          remedy: {safe(line.first.remedy)}", width) if line.first.remedy else []
+        for line in sorted(lines_of(own), key=lambda e: WORST.index(e.finding.verdict)):
+            first = line.finding
+            if first.verdict in SHOWN and first.rule not in unanswered(own):
+                lines += _wrapped(f"  {first.verdict:<8}{first.rule}  {line.text}", width)
+                lines += _wrapped(f"          remedy: {safe(first.remedy)}", width) if first.remedy else []
         listed = {v: [r for r, w in worst_of(own).items() if w == v] for v in WORST if v not in SHOWN}
         for heading, rules in ({"not answered": unanswered(own)} | listed | {"not applicable": without}).items():
             lines += _wrapped(f"  {heading}: {', '.join(rules)}", width) if rules else []
@@ -132,10 +131,11 @@ def assessment_markdown(found: Sequence[Finding], not_applicable: Sequence[str],
             "| verdict | rule | finding | evidence | remedy |",
             "|---|---|---|---|---|",
         ]
-        for line in sorted(lines_of(own), key=lambda e: WORST.index(e.verdict)):
-            seen = "; ".join(f"{path} = {value}" for path, value in line.first.evidence)
-            said = map(markdown_text, (line.text, seen, line.first.remedy))
-            cells = (line.verdict, f"`{line.rule}`", *said)
+        for line in sorted(lines_of(own), key=lambda e: WORST.index(e.finding.verdict)):
+            first = line.finding
+            seen = "; ".join(f"{path} = {value}" for path, value in first.evidence)
+            said = map(markdown_text, (line.text, seen, first.remedy))
+            cells = (first.verdict, f"`{first.rule}`", *said)
             lines.append(f"| {' | '.join(cells)} |")
         lines += [f"| not applicable | `{rule}` | | | |" for rule in without]
     return "\n".join(lines)

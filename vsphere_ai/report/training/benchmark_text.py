@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.benchmarks.baseline import ExpectedBandwidth
 from vsphere_ai.benchmarks.history import Trend
+from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclResult
 from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclMeasurement, NcclRun
 from vsphere_ai.benchmarks.perftest import RailRate
@@ -14,10 +15,7 @@ from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure
 from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult
 from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
-from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
-from vsphere_ai.benchmarks.slow_part.verdict import Culprit
-from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped, table
 
@@ -35,21 +33,11 @@ def size_text(size: float) -> str:
 
 
 def parsed_text(result: ParseResult, *, rows: bool = True) -> str:
-    """Return every run with its table, checks and published figures, then what is missing."""
+    """Return every run with its table and published figures, then what was learned."""
     blocks = ["\n".join(_run_lines(each, rows=rows)) for each in result.runs]
     blocks += ["\n".join(_other_lines(each)) for each in result.others]
-    blocks = blocks or ["no output of nccl-tests, perftest or Megatron was found"]
-    missing = ["\n".join(check_lines(result.missing))] if result.missing else []
     learned = ["\n".join(learned_lines(result.learned))] if result.learned else []
-    return "\n\n".join([*blocks, *missing, *learned])
-
-
-def check_lines(checks: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line per check, and one for its remedy."""
-    for check in checks:
-        yield f"  {check.verdict:<8}{safe(check.message)} [{check.rule}]"
-        if check.remedy:
-            yield f"  {'':<8}remedy: {check.remedy}"
+    return "\n\n".join([*blocks, *learned])
 
 
 def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
@@ -66,7 +54,6 @@ def _run_lines(parsed: ParsedRun, *, rows: bool) -> Iterator[str]:
         yield f"  bus bandwidth at {size_text(run.largest)}: {run.peak:.2f} GB/s{average}"
     for figure in parsed.published:
         yield f"  {_compared(figure, run.peak)}"
-    yield from check_lines(parsed.checks)
 
 
 def _about(run: NcclRun) -> str:
@@ -120,13 +107,7 @@ def parsed_document(result: ParseResult) -> dict[str, object]:
     """Return the runs as JSON values."""
     runs = [_run_document(each) for each in result.runs]
     others = [_other_document(each) for each in result.others]
-    return {
-        "passed": not result.exit_code,
-        "runs": runs,
-        "others": others,
-        "missing": result.missing,
-        "learned": result.learned,
-    }
+    return {"runs": runs, "others": others, "learned": result.learned}
 
 
 def _other_document(parsed: ParsedOther) -> dict[str, object]:
@@ -138,10 +119,10 @@ def _other_document(parsed: ParsedOther) -> dict[str, object]:
             "tflops": run.tflops,
             "samples_per_second": run.samples,
         }
-        return {"file": parsed.file, "benchmark": "megatron", **figures, "checks": parsed.checks}
+        return {"file": parsed.file, "benchmark": "megatron", **figures}
     figures = {"gbits": run.bandwidth, "latency_us": run.latency, "bandwidth_without_unit": run.shown_bandwidth}
     about = {"title": run.title, "device": run.device, "link": run.link}
-    return {"file": parsed.file, "benchmark": "perftest", **about, **figures, "checks": parsed.checks}
+    return {"file": parsed.file, "benchmark": "perftest", **about, **figures}
 
 
 def _other_lines(parsed: ParsedOther) -> Iterator[str]:
@@ -160,7 +141,6 @@ def _other_lines(parsed: ParsedOther) -> Iterator[str]:
             yield f"  bandwidth: {run.shown_bandwidth:g} in the unit of the run's options (Gb/s with --report_gbits)"
         if run.latency is not None:
             yield f"  latency: {run.latency:g} µs"
-    yield from check_lines(parsed.checks)
 
 
 def _run_document(parsed: ParsedRun) -> dict[str, object]:
@@ -182,7 +162,6 @@ def _run_document(parsed: ParsedRun) -> dict[str, object]:
             for r in run.rows
         ],
         "channels": dict(run.transport.channels),
-        "checks": parsed.checks,
         "published": parsed.published,
     }
 
@@ -194,24 +173,33 @@ def _values(measure: NcclMeasurement | None) -> dict[str, float | None] | None:
     return {**values, "wrong": measure.wrong}
 
 
-def verdict_lines(found: Sequence[Culprit], *, is_clean: bool) -> Iterator[str]:
-    """Yield what is slow, each with what to do next."""
-    if is_clean:
-        yield "nothing is slow"
-    for each in found:
-        yield safe(f"slow: {each.message}")
-        yield f"      remedy: {each.remedy}"
+def nccl_text(result: NcclResult) -> str:
+    """Return what nccl-tests reached: on each way, how much a search ran, every pair, or the run of all VMs."""
+    about = f"{counted(result.trials, 'trial')} in {counted(result.rounds, 'round')}"
+    about += f", reference {result.reference:.2f} GB/s" if result.reference else ""
+    if result.layers:
+        text = layers_text(result.layers)
+    elif result.outcome is not None:
+        text = about
+    elif result.pairs:
+        text = f"{pairs_text(result.pairs, result.reference)}\n{about}"
+    else:
+        text = parsed_text(result.parsed, rows=False)
+    return "\n".join(filter(None, (text, *learned_lines(result.learned))))
 
 
-def outcome_text(outcome: SearchOutcome, found: Sequence[Culprit], about: str) -> str:
-    """Return what a search found; `about` says how much was run."""
-    lines = [about, *verdict_lines(found, is_clean=outcome.is_clean)]
-    if outcome.unresolved:
-        names = ", ".join(outcome.unresolved)
-        lines.append(safe(f"not resolved: {names}: no healthy VM is left to compare them with, or slow only together"))
-    if outcome.transient:
-        lines.append(f"{counted(outcome.transient, 'group')} slow once, and not again")
-    return "\n".join(lines)
+def nccl_document(result: NcclResult) -> dict[str, object]:
+    """Return what nccl-tests reached as JSON values; bus bandwidths in GB/s, null: not measured."""
+    return {
+        "trials": result.trials,
+        "rounds": result.rounds,
+        "learned": result.learned,
+        "runs": parsed_document(result.parsed)["runs"],
+        "pairs": [{"vms": pair, "busbw": value} for pair, value in result.pairs.items()],
+        "layers": layers_document(result.layers, result.slow),
+        "outcome": result.outcome,
+        "reference": result.reference,
+    }
 
 
 def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float | None) -> str:
@@ -223,24 +211,15 @@ def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float |
     return table(("vm", "vm", "busbw GB/s", "of reference"), rows)
 
 
-def layers_text(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> str:
-    """Return a line per pair of VMs, or VM, with what it reached on each way, then the ways that are slow."""
+def layers_text(found: Mapping[Trial, float | None]) -> str:
+    """Return a line per pair of VMs, or VM, with what it reached on each way."""
     ways = list(dict.fromkeys(trial.layer for trial in found))
     of = {(trial.vms, trial.layer): value for trial, value in found.items()}
-    missing = {trial.vms: trial.layer for trial, value in found.items() if value is None}
     rows = []
     for vms in dict.fromkeys(trial.vms for trial in found):
         values = [of.get((vms, way), -1.0) for way in ways]
         rows.append((", ".join(vms), *("-" if v == -1.0 else "none" if v is None else f"{v:.2f}" for v in values)))
-    lines = [table(("vms, in GB/s", *(way or EVERYTHING for way in ways)), rows)]
-    for trial, share in slow.items():
-        text = f"{' and '.join(trial.vms)}, {trial.layer or EVERYTHING}: {share:.0%} of what others reach"
-        lines.append(safe(f"slow: {text}"))
-    if not slow:
-        alone = sum(len(trial.vms) > 1 and not trial.layer for trial in found) < 2
-        lines.append("not every way was measured" if missing else "nothing is slow")
-        lines += ["with one pair there is nothing to compare it with"] if alone and not missing else []
-    return "\n".join(lines)
+    return table(("vms, in GB/s", *(way or EVERYTHING for way in ways)), rows)
 
 
 def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, object]]:
@@ -280,10 +259,9 @@ def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
     ]
 
 
-def rails_text(rates: Sequence[RailRate], checks: Sequence[Finding], found: Sequence[Culprit]) -> str:
-    """Return what each rail reached, the checks, and the uplinks that are slow."""
+def rails_text(rates: Sequence[RailRate]) -> str:
+    """Return what each rail reached."""
     rows = [
         (r.vm, r.rail, f"{r.measured:.1f}" if r.measured is not None else "not measured", r.speed or "-") for r in rates
     ]
-    lines = [table(("vm", "rail", "gigabit/s", "link"), rows), *check_lines(checks)]
-    return "\n".join([*lines, *verdict_lines(found, is_clean=not checks)])
+    return table(("vm", "rail", "gigabit/s", "link"), rows)

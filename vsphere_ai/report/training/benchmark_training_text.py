@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from statistics import median
 from textwrap import wrap
 
@@ -16,7 +15,6 @@ from vsphere_ai.model.finding import Finding, worst
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
-from vsphere_ai.report.training.benchmark_text import check_lines
 
 WIDTH = 80
 
@@ -42,7 +40,6 @@ def megatron_text(result: MegatronResult) -> str:
     if result.expected is not None:
         lines.append(f"  baseline    {result.expected.tflops:.1f} TFLOP/s per GPU")
     lines += [f"  history     {_trend(result.trend)}"] if result.trend is not None else []
-    lines += _folded(check_lines(result.checks))
     lines += _folded(safe(f"  log     {line}") for line in result.tail)
     return "\n".join(lines)
 
@@ -66,7 +63,6 @@ def megatron_document(result: MegatronResult) -> dict[str, object]:
     reached = result.reached
     loss = result.loss
     return {
-        "passed": not result.exit_code,
         "vms": [node.vm for node in result.nodes],
         "gpus": result.gpus,
         "test": result.test.name,
@@ -79,7 +75,6 @@ def megatron_document(result: MegatronResult) -> dict[str, object]:
         "loss": loss if loss is None or math.isfinite(loss) else str(loss),
         "baseline": result.expected,
         "change": result.trend.change if result.trend and result.trend.norm else None,
-        "checks": result.checks,
         "log": result.tail,
     }
 
@@ -94,16 +89,15 @@ def scale_text(result: ScaleResult) -> str:
         lines.append(f"efficiency falls from {step.before.vms} to {step.after.vms} VMs: {change}")
         added = [f"{vm} on {result.hosts[vm]}" if result.hosts.get(vm) else vm for vm in step.added]
         lines += [safe(f"  added: {each}") for each in added]
-    elif rows and not result.exit_code:
+    elif rows and is_passed(result.findings):
         lines.append("efficiency falls nowhere")
-    return "\n".join([*lines, *_folded(check_lines(result.checks))])
+    return "\n".join(lines)
 
 
 def scale_document(result: ScaleResult) -> dict[str, object]:
     """Return the sizes as JSON values; efficiency is a share of linear."""
     step = result.step
     return {
-        "passed": not result.exit_code,
         "with": result.what,
         "unit": result.unit,
         "sizes": [
@@ -118,24 +112,13 @@ def scale_document(result: ScaleResult) -> dict[str, object]:
         if step
         else None,
         "change": result.trend.change if result.trend and result.trend.norm else None,
-        "checks": result.checks,
     }
 
 
 def burn_text(result: BurnResult) -> str:
-    """Return a line per GPU with what it did and showed, and the verdict of each VM that has one."""
+    """Return a line per GPU with what it did and showed, and how many VMs passed."""
     rows = [_burn_row(each) for each in result.gpus]
     lines = [table(("VM", "GPU", "host", "PCI address", "steps/s", "MHz", "W", "°C", "losses"), rows)]
-    hosts = {node.vm: node.host for node in result.nodes}
-    for node in result.nodes:
-        checks = result.checks(node.vm)
-        if worst(checks) not in ("pass", "info"):
-            where = f"{node.vm} on {hosts[node.vm]}" if hosts[node.vm] else node.vm
-            lines.append(safe(f"{worst(checks)}: {where}"))
-            lines += _folded(check_lines(result.of_vms.get(node.vm, ())))
-            for each in (g for g in result.gpus if g.gpu.vm == node.vm and g.checks):
-                name = f"GPU {each.gpu.index}{f' ({each.gpu.pci})' if each.gpu.pci else ''}: "
-                lines += _folded(check_lines(replace(c, message=f"{name}{c.message}") for c in each.checks))
     bad = sum(not is_passed(result.checks(node.vm)) for node in result.nodes)
     passed = len(result.nodes) - bad
     lines.append(f"{counted(passed, 'VM')} passed, {bad} did not, after {result.seconds / 60:.1f} min")
@@ -168,7 +151,6 @@ def _most(gpu: Burned) -> str:
 def burn_document(result: BurnResult) -> dict[str, object]:
     """Return the verdicts as JSON values: clocks and power are medians, temperature the highest."""
     return {
-        "passed": not result.exit_code,
         "seconds": result.seconds,
         "vms": [_vm_document(result, node) for node in result.nodes],
         "gpus": [_gpu_document(each) for each in result.gpus],
@@ -177,7 +159,7 @@ def burn_document(result: BurnResult) -> dict[str, object]:
 
 def _vm_document(result: BurnResult, node: Node) -> dict[str, object]:
     checks = result.checks(node.vm)
-    return {"vm": node.vm, "host": node.host, "verdict": _verdict(checks), "checks": result.of_vms.get(node.vm, ())}
+    return {"vm": node.vm, "host": node.host, "verdict": _verdict(checks)}
 
 
 def _verdict(checks: Sequence[Finding]) -> str:
@@ -206,7 +188,6 @@ def _gpu_document(each: GpuVerdict) -> dict[str, object]:
         "digest": report.first if report else "",
         "configuration": report.configuration if report else {},
         "samples": samples,
-        "checks": each.checks,
     }
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, saved
+from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.planning.document import dumps
 from vsphere_ai.report.folding import fitted
+from vsphere_ai.report.layout import grouped
 
 MOST_REASONS = 8
 VERDICTS: Mapping[str, tuple[str, str]] = {"assess": ("verdict", " of rules"), "health": ("verdict", " of checks")}
@@ -36,7 +39,15 @@ def certificate_text(certificate: Certificate, width: int, kept: Collection[str]
             lines += [f"          {safe(finding.message)}", *remedy]
         more = len(reasons) - MOST_REASONS
         lines += [f"          and {more} more; -o json has all of them"] if more > 0 else []
+    lines += _not_asked(certificate.not_asked, "not certified")
     return fitted("\n".join(lines), width)
+
+
+def _not_asked(vms: Mapping[str, str], what: str) -> list[str]:
+    """Return which guests could not be asked, by reason; `what` says what follows for their drivers and packages."""
+    lines = [f"Driver, CUDA and packages of guests that cannot be asked are {what}:"] if vms else []
+    of = grouped((why, vm) for vm, why in vms.items())
+    return [*lines, *(f"  {listed(names)}: {safe(why)}" for why, names in of.items())]
 
 
 def _taken(gate: Gate, *, is_kept: bool) -> str:
@@ -52,13 +63,20 @@ def _taken(gate: Gate, *, is_kept: bool) -> str:
 
 
 def changes_text(
-    certificate: Certificate, changes: Sequence[FactChange], tests: Sequence[tuple[str, Measurement]], width: int
+    certificate: Certificate,
+    changes: Sequence[FactChange],
+    tests: Sequence[tuple[str, Measurement]],
+    width: int,
+    not_asked: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return which facts of a certificate changed, and which tests of which gates have to be taken again."""
+    unknown = _not_asked(not_asked, "not compared")
     if not changes:
         bad = ", ".join(f"{safe(g.name)} ({g.status})" for g in certificate.gates if not g.passed)
         holds = f"The certificate holds: {_facts(certificate)} are as certified."
-        return fitted(f"{holds}\nNot passed: {bad}" if bad else holds, width)
+        if unknown:
+            holds = "Whether the certificate holds is not known: no fact that could be read has changed."
+        return fitted("\n".join([holds, *([f"Not passed: {bad}"] if bad else []), *unknown]), width)
     lines = [f"The certificate does not hold any more: {counted(len(changes), 'fact')} changed."]
     for change in changes:
         before, after = (safe(v) if v is not None else "not there" for v in (change.before, change.after))
@@ -68,6 +86,7 @@ def changes_text(
     for name in dict.fromkeys(gate for gate, _ in tests):
         own = [m.name for gate, m in tests if gate == name]
         lines.append(f"  {name}: {len(own)}, such as {safe(own[0])}")
+    lines += unknown
     return fitted("\n".join(lines), width)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance
-from vsphere_ai.app.training.benchmarks.history import slower_text
 from vsphere_ai.app.training.benchmarks.nccl import NcclOptions, NcclRequest, NcclResult, bench_nccl
 from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
 from vsphere_ai.benchmarks.slow_part.pairs import EVERY, Pair, chosen_pairs
@@ -98,7 +97,7 @@ def _together(result: NcclResult) -> Iterator[Measurement]:
     if result.reference is not None:
         text = f"all-reduce of {len(result.nodes)} VMs: {result.reference:.1f} GB/s bus bandwidth"
         line = line_rate(result.nodes)
-        slower = slower_text(result.trend) if result.trend else ""
+        slower = result.trend.slowdown if result.trend else ""
         status: Verdict = "fail" if line and result.reference < LEAST_OF_LINE * line else "warn" if slower else "pass"
         text += f", {result.reference / line:.0%} of the line rate of its rails, {line:g} GB/s" if line else ""
         text += f"; {slower}" if slower else ""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +33,8 @@ from vsphere_ai.health.certificate import (
     Gate,
     Measurement,
     changes_since,
+    is_unknown,
+    of_not_asked,
     opened,
     renewed,
     saved,
@@ -41,10 +43,12 @@ from vsphere_ai.health.certificate import (
     without_void,
 )
 from vsphere_ai.health.guest_probes import CERTIFIED
+from vsphere_ai.language.inventories.inventory import Inventory
 from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import Finding, Subject
+from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.records.assessment import Records
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
@@ -74,11 +78,15 @@ class CertificateState:
     certificate: Certificate
     changes: tuple[FactChange, ...]
     tests: tuple[tuple[str, Measurement], ...]
+    not_asked: Mapping[str, str] = field(default_factory=dict)
+    """VMs whose guests could not be asked now, with the reason: whether their facts changed is not known."""
 
     @property
     def findings(self) -> tuple[Finding[Subject], ...]:
-        """A failure for each fact that changed, and the findings of the certificate."""
-        return (*(change.finding for change in self.changes), *self.certificate.findings)
+        """A failure for each fact that changed, what is not known of guests, and the findings of the certificate."""
+        text = "the guest cannot be asked: whether its driver, CUDA and packages are as certified is not known"
+        unknown = (of_not_asked(vm, "unknown", f"{text}: {why}") for vm, why in self.not_asked.items())
+        return (*(change.finding for change in self.changes), *unknown, *self.certificate.findings)
 
 
 def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
@@ -96,7 +104,8 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
         # a VM that is new has no measurement that could be void
         is_same = not any(change.part.startswith(f"{SET}:") for change in changes)
     checksums = {f"{part.partition(':')[2]} {f['file']}": f["SHA-256"] for part, f in _inputs(request).items()}
-    made = Certificate(found.vcenter, found.set, f"vsphere-ai {__version__}", _now(), (), found.facts, checksums)
+    tool, not_asked = f"vsphere-ai {__version__}", found.not_asked
+    made = Certificate(found.vcenter, found.set, tool, _now(), (), found.facts, checksums, not_asked=not_asked)
     kept = []
     for name in request.gates:
         old = found.valid.get(name)
@@ -113,9 +122,12 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
 def verify_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:
     """Compare a certificate with the farm as it is: which facts changed, and which tests that takes away."""
     made = read_certificate(request.certificate)
-    changes = changes_since(made, _with_request(_acceptance(request, emit)).facts)
+    found = _with_request(_acceptance(request, emit))
+    # of a guest that was not asked when it was certified there is nothing to compare
+    not_asked = {vm: why for vm, why in found.not_asked.items() if vm not in made.not_asked}
+    changes = tuple(c for c in changes_since(made, found.facts) if not is_unknown(c, not_asked))
     tests = tuple((gate.name, m) for gate in made.gates for m in void(gate, changes))
-    return CertificateState(made, changes, tests)
+    return CertificateState(made, changes, tests, not_asked)
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -149,13 +161,22 @@ def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
             return certified_facts(farm, found.nodes)
 
         facts = dict(evaluate_with(kinds(), estate, certified)[0])
-        if session.scope.inventory.guests is not None:
-            from vsphere_ai.connect.secure_shell.guest_survey import survey
+        asked = _asked(found.nodes, session.scope.inventory)
+        not_asked = {vm: answer for vm, answer in asked.items() if isinstance(answer, str)}
+        for vm, more in asked.items():
+            if not isinstance(more, str):
+                facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
+        return Acceptance(request, session.connection.vcenter.about.name, chosen, found.nodes, facts, not_asked)
 
-            for vm, more in survey(found.nodes, guest_settings(session.scope.inventory), CERTIFIED).items():
-                if not isinstance(more, VsphereAiError):
-                    facts[f"vm:{vm}"] = {**facts.get(f"vm:{vm}", {}), **more}
-        return Acceptance(request, session.connection.vcenter.about.name, chosen, found.nodes, facts)
+
+def _asked(nodes: Sequence[Node], inventory: Inventory) -> Mapping[str, Mapping[str, str] | str]:
+    """Return the facts of each guest by its VM, or why it cannot be asked."""
+    from vsphere_ai.connect.secure_shell.guest_survey import survey
+
+    if inventory.guests is None:
+        return {node.vm: "the inventory has no section 'guests'" for node in nodes}
+    answers = survey(nodes, guest_settings(inventory), CERTIFIED)
+    return {vm: answer.message if isinstance(answer, VsphereAiError) else answer for vm, answer in answers.items()}
 
 
 def _with_request(found: Acceptance) -> Acceptance:

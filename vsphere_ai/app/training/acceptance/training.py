@@ -5,6 +5,7 @@ from __future__ import annotations
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.training.acceptance.values import WORSE, Acceptance
 from vsphere_ai.app.training.benchmarks.megatron import MegatronOptions, MegatronRequest, MegatronTest, bench_megatron
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.health.certificate import Gate, Measurement
 from vsphere_ai.model.finding import Verdict
 
@@ -26,7 +27,7 @@ def megatron(found: Acceptance, emit: Emit) -> Gate:
     bad = [c for c in result.checks if c.verdict in WORSE]
     measured = [Measurement(c.rule, c.verdict, c.message, parts, test=TRAINING) for c in bad]
     tflops = result.reached.tflops if result.reached is not None else None
-    if tflops is not None and not result.exit_code:
+    if tflops is not None and is_passed(result.findings):
         limit = result.expected.tflops if result.expected is not None else None
         status: Verdict = "pass" if limit is not None else "warn"
         more = "" if limit is not None else "; no baseline says what it has to reach"

@@ -55,6 +55,8 @@ class Acceptance:
     set: str
     nodes: tuple[Node, ...]
     facts: Mapping[str, Mapping[str, str]]
+    not_asked: Mapping[str, str] = field(default_factory=dict)
+    """VMs whose guests could not be asked for facts, with the reason."""
     before: Mapping[str, Gate] = field(default_factory=dict)
     """What an earlier certificate has, by gate."""
     valid: Mapping[str, Gate] = field(default_factory=dict)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.model.facts import Estate, Facts
+    from vsphere_ai.model.finding import Finding
     from vsphere_ai.model.nodes import Node
     from vsphere_ai.model.steps import Query
     from vsphere_ai.planning.planner import Plan
@@ -101,11 +102,9 @@ class CrossoverResult:
     run: RunResult | None = None
 
     @property
-    def exit_code(self) -> int:
-        """Return 0 where the VM is not slow, that of the moves where they did not end well, else 1."""
-        if self.run is not None and self.run.exit_code:
-            return self.run.exit_code
-        return 0 if self.verdict in (None, "not-reproduced") else 1
+    def findings(self) -> tuple[Finding, ...]:
+        """The verdict as a finding; none where nothing was to be measured."""
+        return () if self.test is None or self.verdict is None else (self.test.finding(self.verdict),)
 
 
 def bench_crossover(request: CrossoverRequest, emit: Emit = ignore) -> CrossoverResult:

@@ -13,7 +13,6 @@ from vsphere_ai.benchmarks.benchmark import Measured
 from vsphere_ai.benchmarks.history import BenchmarkResult, Trend, line_of, read_history, trends
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.records.assessment import LatestBenchmark
-from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import append_private, reading
 from vsphere_ai.security.state_dir import own_folder, state_dir
@@ -57,16 +56,8 @@ def set_of(read: NodesResult) -> str:
 
 def say_slower(trend: Trend | None, emit: Emit) -> None:
     """Say that a result is worse than the spread of the earlier ones explains."""
-    if trend is not None and (text := slower_text(trend)):
-        emit(Remark("bench.slower", f"{trend.newest.set}: {text}"))
-
-
-def slower_text(trend: Trend) -> str:
-    """Return by how much a result is worse than the earlier ones; empty where their spread explains it."""
-    if not trend.is_worse or trend.norm is None:
-        return ""
-    earlier = f"{trend.norm.mean:.2f} {trend.newest.unit} of {counted(trend.norm.count, 'earlier result')}"
-    return f"{-trend.change:.1%} slower than the {earlier}"
+    if trend is not None and trend.slowdown:
+        emit(Remark("bench.slower", f"{trend.newest.set}: {trend.slowdown}"))
 
 
 def history(instance: str = "", name: str = "") -> tuple[Trend, ...]:

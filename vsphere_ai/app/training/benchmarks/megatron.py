@@ -10,6 +10,7 @@ from vsphere_ai.app.training.benchmarks.frame import BenchmarkPlace, VmBenchmark
 from vsphere_ai.app.training.benchmarks.launch import carry_out, run_name
 from vsphere_ai.app.training.launch.control import logs
 from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import parse_megatron
 from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
@@ -96,7 +97,7 @@ def _learn(options: MegatronOptions, result: MegatronResult) -> None:
     if options.learned is None:
         return
     tflops = result.reached.tflops if result.reached is not None else None
-    if result.exit_code or tflops is None:
+    if tflops is None or not is_passed(result.findings):
         raise UsageError("there is nothing to learn: the run did not pass", "correct what failed, and run it again")
     made = ExpectedThroughput(result.test.name, round(tflops, 2), result.gpus)
     write_output(options.learned, megatron_baseline.text_of([made]))

@@ -11,6 +11,7 @@ from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests, prepared
 from vsphere_ai.app.training.benchmarks.megatron import train
 from vsphere_ai.app.training.benchmarks.nccl import NcclRequest, RoundRunner
 from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclOptions
 from vsphere_ai.benchmarks.nccl.nccl_command import NcclTest
 from vsphere_ai.benchmarks.programs.megatron_benchmark import MegatronBenchmark, MegatronOptions
@@ -94,7 +95,7 @@ def _megatron(
             emit(Status(f"megatron on {size} of {counted(len(nodes), 'VM')}"))
             result = train(about, nodes[:size], guests, emit)
             samples = result.reached.samples if result.reached is not None else None
-            if result.exit_code or samples is None:
+            if samples is None or not is_passed(result.findings):
                 why = next((c.message for c in result.checks if c.verdict in ("fail", "unknown")), "not measured")
                 checks.append(missing_size(size, why))
                 break
