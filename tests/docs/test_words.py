@@ -47,7 +47,8 @@ BANNED = {
     # the command is called bench
     (
         r"(?<!make )(?<!/test )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!cli[./]train[./])(?<!\")bench"
-        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|\.(?:preflight|slower|left|stopped)\b)"
+        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|"
+        r"\.(?:preflight|slower|left|stopped|slow|no-run|passed|crossover)\b)"
     ): "session; benchmark",
     r"hops?": "link",
     r"seat(?:s|ed)?": "assign, assignment, port",

@@ -13,6 +13,9 @@ import pytest
 from support.gates import LONG
 from support.vm_sets import FARM, FULL, INVENTORY, Sets
 
+from vsphere_ai.connect.secure_shell import guest_survey
+from vsphere_ai.errors import Unreachable
+
 pytestmark = pytest.mark.lab
 PAIRS = 6
 """Of four VMs."""
@@ -184,3 +187,27 @@ def test_a_file_that_is_no_certificate_is_not_overwritten_and_every_form_is_writ
         _, made = accept("-o", form, "--gate", "assess")
         assert "assess" in cli.out
         assert list(made["statuses"]) == ["assess"]
+
+
+def test_guests_that_cannot_be_asked_are_named(accept, cli, monkeypatch):
+    _, sound = accept("--gate", "assess")
+    assert sound["not_asked"] == {}
+
+    def silent(nodes, *_):
+        return {node.vm: Unreachable(f"{node.vm}: no answer", "") for node in nodes if node.vm == "train-02"}
+
+    monkeypatch.setattr(guest_survey, "survey", silent)
+    code, _ = accept("--verify", "-o", "json")
+    document = json.loads(cli.out)
+    assert (code, document["verdict"]) == (2, "fail")  # the lab has no time servers
+    unknown = [f["target"]["name"] for f in document["findings"] if f["rule"] == "accept.not-asked"]
+    assert unknown == ["train-02"]
+    assert not {(c["part"], c["name"]) for c in document["changes"]} & {("vm:train-02", "guest driver")}
+    accept("--verify")
+    assert "train-02: no answer" in cli.out
+    assert "certificate holds:" not in cli.out
+    _, made = accept("--gate", "assess")
+    assert made["not_asked"] == {"train-02": "train-02: no answer"}
+    assert "train-02: no answer" in cli.out
+    assert cli("report", accept.file, "-o", "html") == 0
+    assert "train-02: no answer" in cli.out

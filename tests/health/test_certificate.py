@@ -128,3 +128,21 @@ def test_reasons_name_what_is_missing_and_the_worst_first():
     assert [(f.verdict, f.message) for f in gate.findings] == [
         ("fail", "no measurement of d"), ("fail", "b: gone"), ("warn", "a: slow"),
     ]  # fmt: skip
+
+
+def test_a_guest_that_cannot_be_asked_is_named_and_its_facts_are_not_known():
+    facts = {"vm:train-01": {"guest driver": "550.90", "CUDA": "12.4", "vCPUs": "64"}}
+    made = Certificate("vc01", "train", "t", NOW, (Gate("health", (measured(),)),), facts)
+    changes = changes_since(made, {"vm:train-01": {"vCPUs": "32"}})
+    assert [(c.name, cert.is_unknown(c, {"train-01"})) for c in changes] == [
+        ("CUDA", True), ("guest driver", True), ("vCPUs", False),
+    ]  # fmt: skip
+    assert not any(cert.is_unknown(c, {"train-02"}) for c in changes)
+    (other,) = changes_since(made, {"vm:train-01": {**facts["vm:train-01"], "guest driver": "470.1"}})
+    assert not cert.is_unknown(other, {"train-01"}), "a fact that is there was read"
+    blind = replace(made, not_asked={"train-02": "no answer in 30 s"})
+    assert [(f.rule, f.verdict, f.target.name) for f in blind.findings if f.verdict != "pass"] == [
+        ("accept.not-asked", "warn", "train-02")
+    ]
+    assert opened(json.loads(json.dumps(saved(blind)))) == blind
+    assert saved(blind)["verdict"] == "warn"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from vsphere_ai.health import answers
 from vsphere_ai.health.answers import GuestFacts, read_guest, refined
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses, with_interfaces
-from vsphere_ai.model.guest_probes import Answers, CommandAnswer, GuestCommand, GuestProbe
+from vsphere_ai.model.guest_probes import Answers, CommandAnswer, GuestCommand, GuestProbe, NoAnswer
 from vsphere_ai.model.nodes import Node
 
 RELEASE = GuestCommand("release", ("uname", "-r"))
@@ -39,7 +39,10 @@ def _surveyed(own: Answers) -> SurveyedGuest:
 
 
 def _certified(own: Answers) -> Mapping[str, str]:
-    """Return fact -> value, without what the guest does not answer."""
+    """Return fact -> value, without what the guest does not have; `NoAnswer` where a command brought no answer."""
+    for name, answer in own.items():
+        if answer.failure:
+            raise NoAnswer(f"{name}: {answer.failure}")
     guest, release = read_guest(own), own[RELEASE.name]
     values = {
         "guest driver": ", ".join(sorted({gpu.driver for gpu in guest.gpus})),

@@ -64,7 +64,7 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
     Exits 0 when every gate passed or only warns, 1 when something is not known, 2 when a gate failed. With --verify 2
-    means that a gate never passed or that facts changed since; the rules of the findings tell the two apart.
+    means that a gate never passed or that facts changed since, which are findings of different rules.
     """
     from vsphere_ai import app
     from vsphere_ai.documents.findings import findings_document
