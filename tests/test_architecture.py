@@ -309,7 +309,7 @@ def test_pure_rooms_have_no_input_and_output():
 
 CONTRACT = {"resources"} | {
     f"resources.{name}"
-    for name in ("base", "host_settings", "makes_vms", "mixins", "playbook_files", "remedies", "topics")
+    for name in ("base", "host_settings", "makes_vms", "mixins", "corrections", "playbook_files", "remedies", "topics")
 }
 
 
@@ -318,18 +318,18 @@ def home(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-OF_KINDS = {"state", "is_planned", "planned", "get", "wanted_of", "Fix"}
+OF_KINDS = {"state", "is_planned", "planned", "get", "wanted_of"}
 
 
-def names_of_kinds(name: str) -> list[str]:
-    """Where a module outside of `resources` asks for a kind by its name, as far as the shape of code shows it.
+def names_of_kinds(code: ast.AST) -> list[str]:
+    """Where code outside of `resources` asks for a kind by its name, as far as the shape of code shows it.
 
     That is a name given to a look-up (`view.state(ref, "mig")`), in a key with a reference (`(ref, "mig")`), in
     brackets behind `kinds()`, or compared with a `kind`. A name may stand in data: in a rule id, an argv, a profile, a
     type of adapter; and in the YAML of a remedy.
     """
     found = []
-    for node in ast.walk(tree(modules()[name])):
+    for node in ast.walk(code):
         asked: list[ast.expr] = []
         if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in OF_KINDS:
             asked = node.args if getattr(node.func, "attr", "") != "get" else []
@@ -344,22 +344,27 @@ def names_of_kinds(name: str) -> list[str]:
     return found
 
 
-# remedies are playbooks: a `Fix` has the key of a play and its value
-WRITE_PLAYBOOKS = {"fabric.host", "fabric.path", "fabric.trace", "fabric.fixes", "fabric.mtu_alignment"}
-WRITE_PLAYBOOKS |= {"fabric.uplink_assignment", "fabric.fix_plan"}
-
-
 def test_no_other_room_names_a_kind():
     wrong = []
     for name in (n for n in modules() if not within(n, "resources") and not within(n, "lab")):
         wrong += [f"{name} imports {o}" for o, _ in own_imports(name) if within(o, "resources") and o not in CONTRACT]
-        if name not in WRITE_PLAYBOOKS:
-            wrong += [f"{name}, {each}" for each in names_of_kinds(name)]
+        wrong += [f"{name}, {each}" for each in names_of_kinds(tree(modules()[name]))]
     assert not wrong
 
 
-def test_a_name_of_a_kind_is_found_in_the_shapes_that_ask_for_it():
-    assert all(names_of_kinds(name) for name in ("fabric.trace", "fabric.host"))
+@pytest.mark.parametrize(
+    "code",
+    [
+        'view.state(ref, "mig")',
+        'view.is_planned(vm.ref, "vgpu")',
+        'view.stated.get((vm.ref, "vgpu"))',
+        'kinds()["mig"]',
+        'state.kind == "mig"',
+        'state.kind in ("pvrdma", "adapters")',
+    ],
+)
+def test_a_name_of_a_kind_is_found_in_the_shapes_that_ask_for_it(code):
+    assert names_of_kinds(ast.parse(code))
 
 
 def test_what_a_kind_keeps_in_its_folder_is_its_own():

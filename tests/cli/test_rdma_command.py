@@ -20,6 +20,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.report.network.trace_text import fixes_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.corrections import plays_of
 
 ONE, TWO, THREE = vm(1), vm(2), vm(3)
 KEY = GROUP.partition(":")[2]
@@ -63,7 +64,7 @@ def links(found, verdict="fail"):
 
 
 def plays(around, found):
-    return {t.name: k for t, k in fixes_for(around, found).plays.items()}
+    return {t.name: k for t, k in plays_of(fixes_for(around, found).corrections).items()}
 
 
 def test_a_whole_path():

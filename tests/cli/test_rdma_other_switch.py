@@ -13,6 +13,7 @@ from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.report.network.trace_text import fixes_text
+from vsphere_ai.resources.corrections import plays_of
 
 ONE, TWO = vm(1), vm(2)
 GROUP = "DistributedVirtualPortgroup:dvportgroup-1"
@@ -48,7 +49,7 @@ def seen(around):
     traces = [t for v in (ONE, TWO) for t in trace(around, v)]
     (pair,) = pairs(traces)
     links = {h.name: h for h in traces[0].links}
-    plays = {t.name: k for t, k in fixes_for(around, traces).plays.items()}
+    plays = {t.name: k for t, k in plays_of(fixes_for(around, traces).corrections).items()}
     return SimpleNamespace(vmknic=links["PVRDMA vmknic"], mtu=links["MTU"], pair=pair, plays=plays, traces=traces)
 
 

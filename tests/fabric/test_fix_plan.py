@@ -24,14 +24,16 @@ from support.fabrics import (
     vmk,
 )  # fmt: skip
 
+from vsphere_ai.fabric.corrections import KernelAdapter, NewRdmaAdapter, RdmaAdapterSettings
 from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.fixes import fixes_for
-from vsphere_ai.fabric.links import Fix, LinkPlace
+from vsphere_ai.fabric.links import LinkPlace
 from vsphere_ai.fabric.mtu_alignment import align
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.uplink_assignment import assign
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.resources.corrections import plays_of
 
 ACTIVE = {"state": "active", "mtu": 4096}
 CAN = {"roceV1Capable": True, "roceV2Capable": True}
@@ -62,6 +64,10 @@ def assigned(around, *paths):
     return fix_plan
 
 
+def plays_of_plan(fix_plan):
+    return plays_of(fix_plan.corrections.values())
+
+
 ONE, STORE = f"{PG}:dvportgroup-1", f"{PG}:dvportgroup-3"
 
 
@@ -69,7 +75,7 @@ def test_hosts_that_want_different_uplinks_get_one():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}),
                     rdma(ESX2, {"Uplink 2": "vmnic4"}))  # fmt: skip
     fix_plan = assigned(around, (ESX1, ONE), (ESX2, ONE))
-    assert fix_plan.plays == {
+    assert plays_of_plan(fix_plan) == {
         DC: {"port_groups": {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}},
         ESX1: {"uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}}},
         ESX2: {"uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}}},
@@ -80,30 +86,30 @@ def test_the_uplink_with_the_fewest_moves_is_taken():
     hosts = [rdma(ESX1, {"Uplink 1": "vmnic4"}), rdma(ESX2, {"Uplink 2": "vmnic4"}), rdma(ESX3, {"Uplink 2": "vmnic4"})]
     around = fabric(teamed("Uplink 1", "Uplink 2"), *hosts)
     fix_plan = assigned(around, (ESX1, ONE), (ESX2, ONE), (ESX3, ONE))
-    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
-    assert set(fix_plan.plays) == {DC, ESX1}
+    assert plays_of_plan(fix_plan)[DC]["port_groups"] == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert set(plays_of_plan(fix_plan)) == {DC, ESX1}
 
 
 def test_a_host_outside_the_trace_is_not_cut_off():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=()))  # fmt: skip
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
-    assert fix_plan.value(ESX2, "uplinks") == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
+    assert plays_of_plan(fix_plan)[DC]["port_groups"] == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
+    assert plays_of_plan(fix_plan)[ESX2]["uplinks"] == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
 
 
 def test_another_port_group_keeps_a_way_out_of_the_host():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}))
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.value(DC, "port_groups") == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
+    assert plays_of_plan(fix_plan)[DC]["port_groups"] == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
 
 
 def test_two_port_groups_of_one_switch_get_the_same_uplink():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4"}))
     fix_plan = assigned(around, (ESX1, ONE), (ESX1, STORE))
-    assert fix_plan.plays == {DC: {"port_groups": {"dvpg-store": {"active_uplinks": ("Uplink 1",)}}}}
+    assert plays_of_plan(fix_plan) == {DC: {"port_groups": {"dvpg-store": {"active_uplinks": ("Uplink 1",)}}}}
 
 
 def test_the_management_network_is_never_cut_off():
@@ -112,15 +118,15 @@ def test_the_management_network_is_never_cut_off():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}, **managed))
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.plays == {}
+    assert plays_of_plan(fix_plan) == {}
     assert fix_plan.unfixed == {ESX1: "vmk0 has the management network over Uplink 2 = vmnic5; move it first"}
 
     managed["vmks"] = (vmk("vmk0", "dvs-rdma", "dvportgroup-1"),)
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=(), **managed))  # fmt: skip
     fix_plan = assigned(around, (ESX1, ONE))  # the uplink that it needs is taken, though a NIC moves for it
-    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
-    assert fix_plan.value(ESX1, "uplinks") == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
+    assert plays_of_plan(fix_plan)[DC]["port_groups"] == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert plays_of_plan(fix_plan)[ESX1]["uplinks"] == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
 
 
 def test_link_aggregation_is_not_changed():
@@ -130,12 +136,12 @@ def test_link_aggregation_is_not_changed():
     lagged = replace(ready, properties={**ready.properties, "config.network.proxySwitch": (known,)})
     around = fabric(teamed("Uplink 1", "Uplink 2"), lagged)
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.plays == {}
+    assert plays_of_plan(fix_plan) == {}
     assert fix_plan.unchanged == ["the uplinks of dvs-rdma stay as they are: no host has an RDMA NIC to assign"]
 
 
 def test_a_whole_path_is_not_changed():
-    assert assigned(fabric(teamed("Uplink 1"), rdma(ESX1, {"Uplink 1": "vmnic4"})), (ESX1, ONE)).plays == {}
+    assert assigned(fabric(teamed("Uplink 1"), rdma(ESX1, {"Uplink 1": "vmnic4"})), (ESX1, ONE)).corrections == {}
 
 
 def test_members_that_could_not_be_read_are_named():
@@ -169,7 +175,7 @@ def test_a_raised_switch_takes_every_adapter_along():
     fix_plan = aligned(
         sized("vmk2", 1500), sized("vmk3", 9000, "dvportgroup-3"), sized("vmk1", 1500, "dvportgroup-2", "dvs-lan")
     )
-    assert fix_plan.plays == {
+    assert plays_of_plan(fix_plan) == {
         DC: {"switches": {"dvs-rdma": {"mtu": 9000}}},
         ESX2: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}},
     }
@@ -185,19 +191,19 @@ def test_a_raised_switch_takes_every_adapter_along():
 )
 def test_an_adapter_that_cannot_be_raised_is_named(vnics, more, words):
     fix_plan = aligned(*vnics, **more)
-    assert set(fix_plan.plays) == {DC}
+    assert set(plays_of_plan(fix_plan)) == {DC}
     assert words in fix_plan.unchanged[0]
 
 
 def test_more_than_a_switch_takes_is_left():
     fix_plan = aligned(own=9190)
-    assert fix_plan.plays == {}
+    assert plays_of_plan(fix_plan) == {}
     assert "no switch takes more than 9000" in fix_plan.unchanged[0]
 
 
 def test_only_the_own_adapter_is_raised_to_a_larger_switch():
     fix_plan = aligned(sized("vmk2", 1500), own=1500, mtu=9000)
-    assert fix_plan.plays == {ESX1: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}
+    assert plays_of_plan(fix_plan) == {ESX1: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}
 
 
 def wanting(*fixes):
@@ -206,24 +212,24 @@ def wanting(*fixes):
 
 
 def test_pvrdma_gets_one_adapter_of_a_host():
-    new, there = {"b": {"address": "CHOOSE AN ADDRESS", "pvrdma": True}}, {"c": {"pvrdma": True}}
-    found = fixes_for(fabric(), wanting(Fix(ESX1, "vmkernel", new), Fix(ESX1, "vmkernel", there)))
-    assert found.plays == {ESX1: {"vmkernel": there}}
+    new = KernelAdapter(ESX1, "b", for_pvrdma=True, is_new=True)
+    found = fixes_for(fabric(), wanting(new, KernelAdapter(ESX1, "c", for_pvrdma=True)))
+    assert plays_of(found.corrections) == {ESX1: {"vmkernel": {"c": {"pvrdma": True}}}}
 
 
 def test_two_links_of_one_adapter_make_one_entry():
     card = {"type": "pvrdma", "port_group": "dvpg-rdma"}
-    fixes = [Fix(VM, "adapters", ({**card, **more},)) for more in ({"connected": True}, {"protocol": "rocev2"})]
-    found = fixes_for(fabric(), wanting(*fixes))
-    assert found.plays == {VM: {"adapters": ({**card, "connected": True, "protocol": "rocev2"},)}}
+    connect = RdmaAdapterSettings(VM, "dvpg-rdma", connected=True)
+    found = fixes_for(fabric(), wanting(connect, RdmaAdapterSettings(VM, "dvpg-rdma", protocol="rocev2")))
+    assert plays_of(found.corrections) == {VM: {"adapters": ({**card, "connected": True, "protocol": "rocev2"},)}}
 
 
 def test_no_adapter_for_a_vm_whose_host_stays_broken():
     managed = {"vmks": (vmk("vmk0", "dvs-rdma", "dvportgroup-1"),),
                "config__virtualNicManagerInfo__netConfig": tagged("vmk0")}  # fmt: skip
     around = fabric(teamed("Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}, **managed))
-    (found,) = wanting(Fix(VM, "pvrdma", ({"port_group": "dvpg-rdma"},)))
+    (found,) = wanting(NewRdmaAdapter(VM, "dvpg-rdma"))
     done = fixes_for(around, [replace(found, paths=((ESX1, ONE),))])
-    assert done.plays == {}
+    assert done.corrections == ()
     assert done.traces[0].links[0].fix is None
     assert any("train-01 gets no PVRDMA adapter" in why for why in done.unchanged)

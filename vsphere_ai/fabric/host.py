@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.links import HOST_PART, Fix, Link, LinkPlace, why
+from vsphere_ai.fabric.corrections import Correction, KernelAdapter, OpenFirewall, SwitchMtu
+from vsphere_ai.fabric.links import HOST_PART, Link, LinkPlace, why
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 RULESET = "pvrdma"
@@ -24,8 +24,6 @@ MTU_LINK = "MTU"
 FIREWALL = LinkPlace("firewall", HOST_PART, "host.pvrdma-firewall")
 VMKNIC = LinkPlace("PVRDMA vmknic", HOST_PART, "host.pvrdma-vmknic")
 MTU, RDMA_MTU = (LinkPlace(MTU_LINK, HOST_PART, rule) for rule in ("host.pvrdma-mtu", "host.rdma-mtu"))
-ADDRESS = "CHOOSE AN ADDRESS"
-"""Placeholder in a playbook for an address that the operator has to write; no playbook with it is accepted."""
 
 
 def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Link]:
@@ -40,8 +38,7 @@ def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Li
     elif RULESET not in rulesets:
         yield FIREWALL.link("fail", f"there is no ruleset {RULESET}", "PVRDMA needs ESXi 6.5 or later")
     else:
-        fix = Fix(host, "pvrdma_host", {"firewall": True})
-        yield FIREWALL.link("fail", f"ruleset {RULESET} is closed", fix=fix)
+        yield FIREWALL.link("fail", f"ruleset {RULESET} is closed", fix=OpenFirewall(host))
 
 
 def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
@@ -67,14 +64,14 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
     return VMKNIC.link("unknown", seen, help or f"{should}; what PVRDMA makes of this one is not documented", fix)
 
 
-def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | None, str]:
+def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Correction | None, str]:
     """Return the fix that selects an adapter on the switch of a port group, and the help where there is none yet."""
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
-        return Fix(host, "vmkernel", {near: {"pvrdma": True}}), ""
-    value: Plain = {networks.label(estate, group): {"address": ADDRESS, "pvrdma": True}} if group else None
+        return KernelAdapter(host, near, for_pvrdma=True), ""
     help = "no VMkernel adapter is on that switch: write an address, and the play creates one"
-    return (Fix(host, "vmkernel", value) if value else None), help
+    name = networks.label(estate, group) if group else ""
+    return (KernelAdapter(host, name, for_pvrdma=True, is_new=True) if group else None), help
 
 
 def mtu_link(estate: Estate, host: Target, route: fabric_route.FabricRoute | None) -> Link:
@@ -130,14 +127,14 @@ def _mtu(vnic: Vnic) -> int | None:
     return (vnic.get("spec") or {}).get("mtu")
 
 
-def _mtu_fix(estate: Estate, host: Target, vnic: Vnic, switch: Facts) -> Fix | None:
+def _mtu_fix(estate: Estate, host: Target, vnic: Vnic, switch: Facts) -> Correction | None:
     """Return the fix that raises the smaller MTU: frames that fit now still fit."""
     own, size = vnic["spec"]["mtu"], switch.get("config.maxMtu")
     at = estate.datacenter_of(switch.ref)
     if own > size:
-        return Fix(at, "switches", {switch.name: {"mtu": own}}) if at else None
+        return SwitchMtu(at, switch.name, own) if at else None
     group = next((n for n, vnics in vmk.by_group(host.ref, estate).items() if vnics == [vnic]), None)
-    return Fix(host, "vmkernel", {group: {"mtu": size}}) if group else None
+    return KernelAdapter(host, group, size) if group else None
 
 
 def _named_vnic(facts: Facts) -> Vnic | None:

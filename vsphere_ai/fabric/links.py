@@ -5,21 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from vsphere_ai.fabric.corrections import Correction
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Subject, Verdict
-from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Target
 
 VM_PART, PATH_PART, HOST_PART = "vm", "path", "host"
-
-
-@dataclass(frozen=True)
-class Fix:
-    """The fix of a link: a target, a kind of the playbook, and its value as plain values."""
-
-    target: Target
-    kind: str
-    value: Plain
 
 
 @dataclass(frozen=True)
@@ -31,7 +21,7 @@ class Link:
 
     finding: Finding[Subject]
     part: str = PATH_PART
-    fix: Fix | None = None
+    fix: Correction | None = None
 
     @property
     def name(self) -> str:
@@ -58,7 +48,7 @@ class Link:
         """Whether it is broken, or may be."""
         return self.verdict in ("fail", "unknown")
 
-    def with_fix(self, fix: Fix | None, remedy: str = "") -> Self:
+    def with_fix(self, fix: Correction | None, remedy: str = "") -> Self:
         """Return the link with another fix, and what to do beside it."""
         return replace(self, finding=replace(self.finding, remedy=remedy), fix=fix)
 
@@ -76,7 +66,7 @@ class LinkPlace:
     part: str
     rule: str
 
-    def link(self, verdict: Verdict, seen: str, remedy: str = "", fix: Fix | None = None) -> Link:
+    def link(self, verdict: Verdict, seen: str, remedy: str = "", fix: Correction | None = None) -> Link:
         """Return the link with what was seen there."""
         return Link(Finding(Subject("link", self.name), self.rule, verdict, seen, remedy), self.part, fix)
 

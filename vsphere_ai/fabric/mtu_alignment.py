@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vsphere_ai.fabric import dvs, vmk
 from vsphere_ai.fabric.api_types import Vnic
+from vsphere_ai.fabric.corrections import KernelAdapter, SwitchMtu
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.host import used_vnic
 from vsphere_ai.model.facts import Estate, Facts
@@ -45,7 +46,7 @@ def _raise(fix_plan: FixPlan, estate: Estate, switch: Facts, size: int) -> int:
         why = f"an adapter on it has {goal}, and no switch takes more than {LARGEST_MTU}"
         fix_plan.keep(f"the MTU of {switch.name} stays {size}: {why}")
         return size
-    fix_plan.add(at, "switches", {switch.name: {"mtu": goal}})
+    fix_plan.add(SwitchMtu(at, switch.name, goal))
     _lift(fix_plan, estate, [p for p in every if p[2] < goal], goal)
     hosts = (estate.get(ref) for ref in dvs.members(switch))
     unread = sorted(h.name for h in hosts if h and vmk.VNICS not in h.properties)
@@ -65,7 +66,7 @@ def _lift(fix_plan: FixPlan, estate: Estate, low: Sequence[Placed], goal: int) -
         elif name is None:
             fix_plan.keep(f"{spot}: its port group has several adapters on that host")
         else:
-            fix_plan.add(host, "vmkernel", {name: {"mtu": goal}})
+            fix_plan.add(KernelAdapter(host, name, goal))
 
 
 def _placed(vnics: Iterable[tuple[Target, Vnic]]) -> Iterator[Placed]:

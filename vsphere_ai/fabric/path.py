@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.links import PATH_PART, Fix, Link, LinkPlace
+from vsphere_ai.fabric.corrections import Correction, PortGroupUplinks, UplinkNics
+from vsphere_ai.fabric.links import PATH_PART, Link, LinkPlace
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -55,7 +56,7 @@ def is_seen(host: Facts) -> bool:
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
-def _fix(estate: Estate, host: Target, route: fabric_route.FabricRoute, link: Link) -> Fix | None:
+def _fix(estate: Estate, host: Target, route: fabric_route.FabricRoute, link: Link) -> Correction | None:
     """Return the fix of a broken link; None where it takes manual work, or a choice of the operator."""
     switch = route.switch
     if switch is None:
@@ -63,14 +64,14 @@ def _fix(estate: Estate, host: Target, route: fabric_route.FabricRoute, link: Li
     if link.name == fabric_route.UPLINK_LINK:
         uplink = route.uplink or _any_uplink(route, estate)
         at = estate.datacenter_of(route.group.ref)
-        value = {networks.label(estate, route.group): {"active_uplinks": (uplink,)}}
-        return Fix(at, "port_groups", value) if at and uplink else None
+        name = networks.label(estate, route.group)
+        return PortGroupUplinks(at, name, (uplink,)) if at and uplink else None
     if link.name in OF_UPLINKS:
         nic = rdma_nic(route)
         if link.name == fabric_route.DEVICE_LINK and nic not in _own_rdma_nics(route):
             return None  # to take another NIC for the one that is there is the operator's choice
         uplink = route.uplink or next(iter(fabric_route.active_uplinks(route.group)), "")
-        return Fix(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
+        return UplinkNics(host, switch.name, {uplink: nic}) if nic and uplink else None
     return None
 
 

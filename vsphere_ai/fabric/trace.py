@@ -6,19 +6,19 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.fabric.corrections import MachineNeeds, NewRdmaAdapter, RdmaAdapterSettings
 from vsphere_ai.fabric.host import host_links, mtu_link
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, LinkPlace, why
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Link, LinkPlace, why
 from vsphere_ai.fabric.path import HOST, is_seen, path_links
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.estate.remedies import version_for
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Verdict, worst
-from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
@@ -89,17 +89,17 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     group = estate.get(f"{dvs.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
     name = networks.label(estate, group) if group else key
-    card: dict[str, Plain] | None = {"type": "pvrdma", "port_group": name} if group and single else None
-    links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
+    card = RdmaAdapterSettings(vm, name) if group and single else None
+    links = [_adapter(facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
         links.append(HOST.link("unknown", "the VM has no host, or it may not be read"))
     else:
         path, route = path_links(estate, host, group, protocol)
-        links += [_with_protocol(h, vm, route, card) for h in path]
+        links += [_with_protocol(h, route, card) for h in path]
         links += host_links(estate, host, group)
         links.append(mtu_link(estate, host, route))
-        if group and any(h.fix and h.fix.kind == "adapters" and h.name == fabric_route.PROTOCOL_LINK for h in links):
+        if group and any(_changes_protocol(h) for h in links):
             links += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
@@ -108,14 +108,16 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, version, paths)
 
 
-def _with_protocol(
-    link: Link, vm: Target, route: fabric_route.FabricRoute | None, card: dict[str, Plain] | None
-) -> Link:
+def _changes_protocol(link: Link) -> bool:
+    return link.name == fabric_route.PROTOCOL_LINK and isinstance(link.fix, RdmaAdapterSettings)
+
+
+def _with_protocol(link: Link, route: fabric_route.FabricRoute | None, card: RdmaAdapterSettings | None) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
     able = fabric_route.protocols(route.device) if route and route.device else ()
     if link.name != fabric_route.PROTOCOL_LINK or link.verdict != "fail" or card is None or not able:
         return link
-    return link.with_fix(Fix(vm, "adapters", ({**card, "protocol": able[-1]},)))
+    return link.with_fix(replace(card, protocol=able[-1]))
 
 
 # -- the VM
@@ -138,8 +140,7 @@ def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[t
     if hopeless:
         help = f"{name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
         return (CARD.link("fail", seen, help), *own, *here, *elsewhere), group
-    fix = Fix(vm, "pvrdma", ({"port_group": name},))
-    return (CARD.link("fail", seen, fix=fix), *own, *here, *elsewhere), group
+    return (CARD.link("fail", seen, fix=NewRdmaAdapter(vm, name)), *own, *here, *elsewhere), group
 
 
 def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
@@ -179,7 +180,7 @@ def _paths(
 ) -> tuple[tuple[Target, str], ...]:
     """Return the hosts that were followed: the VM's own, and the others where an adapter is made or changed."""
     own = estate.host_of(vm.ref)
-    wide = any(h.fix and h.fix.kind == "pvrdma" for h in links)
+    wide = any(isinstance(h.fix, NewRdmaAdapter) for h in links)
     wide |= any(h.fix and h.name == fabric_route.PROTOCOL_LINK for h in links)
     hosts = dict.fromkeys(((own,) if own else ()) + (tuple(around) if wide else ()))
     return tuple((h, group.ref) for h in hosts if group and is_seen(estate[h.ref]))
@@ -189,15 +190,15 @@ def _rdma_cards(facts: Facts) -> list[VirtualDevice]:
     return [d for d in facts.get("config.hardware.device", ()) if d.get("_typeName") == DEVICE]
 
 
-def _adapter(vm: Target, facts: Facts, device: VirtualDevice, card: dict[str, Plain] | None) -> Link:
-    """Look at the adapter itself; `card` is how a play names it, None where it is one of several."""
+def _adapter(facts: Facts, device: VirtualDevice, card: RdmaAdapterSettings | None) -> Link:
+    """Look at the adapter itself; `card` names it for a correction, None where it is one of several."""
     protocol = {"rocev1": "RoCE v1", "rocev2": "RoCE v2"}.get(device.get("deviceProtocol") or "", "RoCE by default")
     connectable = device.get("connectable") or {}
     on = facts.get("runtime.powerState") == "poweredOn"
     cut = connectable.get("connected" if on else "startConnected") is False
     seen = f"{_label(device)}, PVRDMA, {protocol}"
     if cut:
-        fix = Fix(vm, "adapters", ({**card, "connected": True},)) if card else None
+        fix = replace(card, connected=True) if card else None
         return CARD.link("fail", f"{seen}, disconnected", "" if fix else "connect the adapter", fix)
     return CARD.link("pass", seen)
 
@@ -209,7 +210,7 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
         yield HARDWARE.link("unknown", f"{facts.get('config.version') or why(facts, 'config.version')}")
     elif version < MINIMUM_VERSION:
         help = f"PVRDMA needs hardware version {MINIMUM_VERSION}; an upgrade cannot be undone"
-        fix = Fix(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
+        fix = MachineNeeds(vm, version=version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION)
         yield HARDWARE.link("fail", f"vmx-{version}", help, fix)
     else:
         lacks = ["namespaces"] if version < NAMESPACES else []
@@ -219,7 +220,7 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
     if facts.get("config.memoryReservationLockedToMax"):
         yield MEMORY.link("pass", "all of it is reserved")
     else:
-        fix = Fix(vm, "hardware", {"memory_reservation": "full"})
+        fix = MachineNeeds(vm, all_memory=True)
         yield MEMORY.link("fail", "not all of it is reserved", "PVRDMA needs all guest memory reserved", fix)
 
 

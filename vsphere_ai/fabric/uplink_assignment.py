@@ -13,10 +13,10 @@ from functools import cached_property
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import ProxySwitch
+from vsphere_ai.fabric.corrections import PortGroupUplinks, UplinkNics
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.path import rdma_nic
 from vsphere_ai.model.facts import Estate, Facts, grouped
-from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 CONFIG = "config.defaultPortConfig"
@@ -41,9 +41,11 @@ def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None
 
 def _write(fix_plan: FixPlan, table: _Uplinks, uplink: str) -> None:
     switch = table.switch
-    groups: dict[str, Plain] = {
-        networks.label(table.estate, g): {"active_uplinks": (uplink,)} for g in table.changed(uplink)
-    }
+    at = table.estate.datacenter_of(switch.ref)
+    orders = []
+    if at is not None:
+        changed = (networks.label(table.estate, group) for group in table.changed(uplink))
+        orders = [PortGroupUplinks(at, name, active=(uplink,)) for name in changed]
     wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
     for host, wanted in {**wants, **table.along(uplink)}.items():
         why = table.unassigned(host, uplink, wanted)
@@ -51,14 +53,14 @@ def _write(fix_plan: FixPlan, table: _Uplinks, uplink: str) -> None:
             fix_plan.keep(f"{host.name} stays as it is on {switch.name}: {why}")
             fix_plan.unfixed[host] = why
         elif table.now(host) != wanted or (host in wants and not table.is_alone(host)):
-            fix_plan.add(host, "uplinks", {switch.name: wanted})
+            fix_plan.add(UplinkNics(host, switch.name, wanted))
             for group in table.displaced(host, uplink):
                 # standby, not active: hosts whose NIC is on the active one go on as before
                 standby = (*dvs.order(group.get(CONFIG))[1], uplink)
-                groups[networks.label(table.estate, group)] = {"standby_uplinks": standby}
-    at = table.estate.datacenter_of(switch.ref)
-    if groups and at is not None:
-        fix_plan.add(at, "port_groups", groups)
+                if at is not None:
+                    orders.append(PortGroupUplinks(at, networks.label(table.estate, group), standby=standby))
+    for order in orders:
+        fix_plan.add(order)
     if table.changed(uplink) and table.unread:
         fix_plan.keep(
             f"{', '.join(table.unread)} could not be read: a NIC has to be on {uplink} of {switch.name} there"

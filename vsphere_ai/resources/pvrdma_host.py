@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
+from vsphere_ai.fabric.corrections import Correction, OpenFirewall
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION, OPTION_FACT, VNICS
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import Judged
 from vsphere_ai.resources.topics import Topic
 
@@ -24,7 +27,7 @@ NONE = "none"
 """A word for an option that is not set: an empty text in a playbook is more likely a template gone wrong."""
 
 
-class PvrdmaHost(Judged, Resource):
+class PvrdmaHost(Judged, Corrects, Resource):
     """Names the vmkernel adapter PVRDMA uses on a host and opens the host firewall for it; neither needs a reboot."""
 
     kind = "pvrdma_host"
@@ -48,6 +51,11 @@ class PvrdmaHost(Judged, Resource):
     def is_fit(cls, facts: Facts) -> bool:
         """A host with RDMA devices."""
         return bool(facts.get("config.network.rdmaDevice"))
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The firewall that lets PVRDMA through."""
+        return {"firewall": True} if any(isinstance(c, OpenFirewall) for c in corrections) else {}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

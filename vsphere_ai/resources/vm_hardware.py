@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
+from vsphere_ai.fabric.corrections import Correction, MachineNeeds
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, reconfigure
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import Judged, VmDevices
 from vsphere_ai.resources.topics import Topic
 
 
-class VmHardware(VmDevices, Judged, Resource):
+class VmHardware(VmDevices, Judged, Corrects, Resource):
     """Upgrades a VM's hardware version and sets its boot firmware and its CPU and memory reservations.
 
     An upgrade cannot be undone. All of it happens in the VM's one power cycle, before its one reconfigure.
@@ -57,6 +60,14 @@ class VmHardware(VmDevices, Judged, Resource):
     def is_fit(cls, facts: Facts) -> bool:
         """Every VM has a hardware version."""
         return True
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The hardware version, and the reservation of all memory."""
+        needs = [c for c in corrections if isinstance(c, MachineNeeds)]
+        version = max((c.version for c in needs if c.version is not None), default=None)
+        memory: dict[str, Plain] = {"memory_reservation": "full"} if any(c.all_memory for c in needs) else {}
+        return ({} if version is None else {"version": version}) | memory
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

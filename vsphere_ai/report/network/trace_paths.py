@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric.links import VM_PART, Fix, Link
+from vsphere_ai.fabric.corrections import Correction
+from vsphere_ai.fabric.links import VM_PART, Link
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Target
@@ -13,6 +14,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.report.folding import Line, how_many, nameless, names
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.playbooks.yaml_text import flow
+from vsphere_ai.resources.corrections import line_for
 
 INDENT = " " * 10
 ALL = 3
@@ -124,6 +126,7 @@ def _link(same: _Same, trace: Trace) -> Iterator[Line]:
         yield f"{INDENT}in a play for {many}{names(same.fixed)}: {line_of(link.fix)}", indent
 
 
-def line_of(fix: Fix) -> str:
+def line_of(fix: Correction) -> str:
     """Return a fix as a line of a play."""
-    return f"{fix.kind}: {flow(fix.value)}"
+    line = line_for(fix)
+    return f"{line.kind}: {flow(line.value)}"

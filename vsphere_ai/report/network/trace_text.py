@@ -12,7 +12,8 @@ from vsphere_ai.documents.trace import (
     PathDocument,
     TraceDocument,
 )
-from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
+from vsphere_ai.fabric.corrections import KernelAdapter
+from vsphere_ai.fabric.fixes import Fixes, fixes_for
 from vsphere_ai.fabric.host import MTU_LINK
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.pairs import BEST, Pair, PairCause
@@ -28,6 +29,7 @@ from vsphere_ai.report.network.trace_paths import line_of, path_lines
 from vsphere_ai.report.playbooks.play_patterns import Patterns
 from vsphere_ai.report.playbooks.playbook_text import play_heads
 from vsphere_ai.report.playbooks.yaml_text import flow
+from vsphere_ai.resources.corrections import plays_of
 
 MOST_PAIRS = 10
 """More pairs than these are not shown one by one."""
@@ -72,13 +74,14 @@ def _playbook(estate: Estate, fixes: Fixes) -> str:
             lines.append(f"# {safe(own.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
         for head in play_heads(patterns, targets):
             lines += [*head, *(f"  {line}" for line in said)]
-    return "\n".join(lines) + "\n" if fixes.plays else ""
+    return "\n".join(lines) + "\n" if fixes.corrections else ""
 
 
 def _plays(fixes: Fixes) -> Iterator[tuple[tuple[str, Target | None, tuple[str, ...]], Target]]:
     """Yield what a play says, and its target; one in which an address is to be written is for that target alone."""
-    for target, kinds in fixes.plays.items():
-        own = target if has_placeholder(kinds) else None
+    new = {c.target for c in fixes.corrections if isinstance(c, KernelAdapter) and c.is_new}
+    for target, kinds in plays_of(fixes.corrections).items():
+        own = target if target in new else None
         yield (target.kind, own, tuple(f"{kind}: {flow(value)}" for kind, value in sorted(kinds.items()))), target
 
 

@@ -15,13 +15,13 @@ from vsphere_ai.planning.drift import differences
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.gpus.capacity_document import room_by_profile
 from vsphere_ai.report.layout import grouped
+from vsphere_ai.report.network.trace_paths import line_of
 from vsphere_ai.report.network.trace_text import path_document
 from vsphere_ai.report.pages.pictures.gpu_pictures import gpus_now
 from vsphere_ai.report.pages.pictures.path_graph import path_graph
 from vsphere_ai.report.pages.tables import Entry, few
 from vsphere_ai.report.pages.values import ReportSection, Row
 from vsphere_ai.report.plans.drift_text import difference_text, drift_counts
-from vsphere_ai.report.playbooks.yaml_text import flow
 
 if TYPE_CHECKING:
     from vsphere_ai.fabric.links import Link
@@ -232,7 +232,7 @@ def _path_row(trace: Trace) -> Row:
 
 def _remedy(link: Link) -> str:
     fix = link.fix
-    return f"in a play for {fix.target.name}: {fix.kind}: {flow(fix.value)}" if fix else link.finding.remedy
+    return f"in a play for {fix.target.name}: {line_of(fix)}" if fix else link.finding.remedy
 
 
 def drift_section(playbook: str, plan: Plan | None, error: str = "") -> ReportSection:

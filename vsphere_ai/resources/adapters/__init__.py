@@ -7,8 +7,10 @@ from typing import Self
 
 from vsphere_ai.fabric import dvs, nioc, virtual_functions
 from vsphere_ai.fabric import route as fabric_route
+from vsphere_ai.fabric.corrections import Correction, RdmaAdapterSettings
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
@@ -26,12 +28,13 @@ from vsphere_ai.resources._helpers.network_adapter import (
 from vsphere_ai.resources.adapters.checks import adapter_problems, bounded
 from vsphere_ai.resources.adapters.export import for_playbook, for_rollback, named
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
 from vsphere_ai.resources.topics import Topic
 
 
-class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
+class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Corrects, Resource):
     """Gives a VM the listed network adapters. The others are not changed, unless `exclusive` is true.
 
     An adapter is known by its type, its port group and its place among equals, never by its label.
@@ -73,6 +76,17 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
         """Those of PVRDMA, where one of the adapters is for it."""
         rdma = isinstance(state, Adapters) and any(n.type == "pvrdma" for n in state.adapters or ())
         return cls.traits.topics if rdma else Topic.NONE
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """Settings of PVRDMA adapters that a VM has: one entry of a port group is one adapter."""
+        cards: list[Plain] = []
+        for card in (c for c in corrections if isinstance(c, RdmaAdapterSettings)):
+            entry: dict[str, Plain] = {"type": "pvrdma", "port_group": card.name}
+            entry |= {"connected": True} if card.connected else {}
+            entry |= {"protocol": card.protocol} if card.protocol else {}
+            cards.append(entry)
+        return tuple(cards)
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

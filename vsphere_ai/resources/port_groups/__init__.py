@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self, cast
 
 from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.api_types import PortSetting
+from vsphere_ai.fabric.corrections import Correction, PortGroupUplinks
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.checks import mac_problems, management_problems, place_problems, uplink_problems
 from vsphere_ai.resources.port_groups.group import (
@@ -35,7 +38,7 @@ PATHS = ("key", "config.configVersion", "config.uplink", SWITCH, CONFIG, "config
 SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGroupConfig", "config.productInfo")
 
 
-class PortGroups(nioc_fit.JoinsPools, Resource):
+class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
     """Makes distributed port groups, or adjusts them; port groups and settings that are not named are never touched."""
 
     kind = "port_groups"
@@ -56,6 +59,15 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
     port_groups: Mapping[Key, PortGroupSettings] | None = setting(
         "Port group by name or `SWITCH/NAME` -> what it should be."
     )
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The uplinks of port groups: active ones, standby ones, or both."""
+        found = {}
+        for order in (c for c in corrections if isinstance(c, PortGroupUplinks)):
+            uplinks = {"active_uplinks": order.active, "standby_uplinks": order.standby}
+            found[order.name] = {field: names for field, names in uplinks.items() if names}
+        return found
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

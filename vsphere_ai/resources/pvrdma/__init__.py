@@ -9,8 +9,10 @@ from typing import Self
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.fabric.corrections import Correction, NewRdmaAdapter
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
@@ -18,6 +20,7 @@ from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ether
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, matched, updated
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma.adapter import (
     PvrdmaAdapter,
@@ -33,7 +36,7 @@ from vsphere_ai.resources.remedies import leave_some_out
 from vsphere_ai.resources.topics import Topic
 
 
-class Pvrdma(VmDevices, AsksMore, Judged, Resource):
+class Pvrdma(VmDevices, AsksMore, Judged, Corrects, Resource):
     """Gives a VM paravirtual RDMA adapters, exactly the listed ones; adapters of other types are never touched.
 
     The port group is proved RDMA-capable on every host the VM can run on, because PVRDMA falls back to TCP without
@@ -70,6 +73,11 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
     def is_fit(cls, facts: Facts) -> bool:
         """A VM with PVRDMA adapters."""
         return bool(devices_of(facts))
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """An adapter on each port group that a VM is to have one on."""
+        return tuple({"port_group": c.name} for c in corrections if isinstance(c, NewRdmaAdapter))
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric import dvs, networks, nioc
+from vsphere_ai.fabric.corrections import Correction, SwitchMtu
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -16,6 +18,7 @@ from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, overlaid
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_settings import HasSwitches
 from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, version_problems
 from vsphere_ai.resources.switches.settings import UPLINKS, DistributedSwitchSettings, Name, observed, settled
@@ -27,7 +30,7 @@ OWN = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.product
 PATHS = (*OWN, "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)
 
 
-class Switches(HasSwitches, Resource):
+class Switches(HasSwitches, Corrects, Resource):
     """Makes distributed switches, or adjusts them; switches and settings that are not named are never touched."""
 
     kind = "switches"
@@ -45,6 +48,11 @@ class Switches(HasSwitches, Resource):
     )
 
     switches: Mapping[Name, DistributedSwitchSettings] | None = setting("Switch name -> what it should be.")
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The MTU of switches."""
+        return {c.name: {"mtu": c.mtu} for c in corrections if isinstance(c, SwitchMtu)}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

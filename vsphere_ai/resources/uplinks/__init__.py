@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.corrections import Correction, UplinkNics
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.uplinks.checks import management_problems, nic_problems, switch_problems
 from vsphere_ai.resources.uplinks.membership import (
@@ -33,7 +36,7 @@ Nic = Annotated[str, Field(pattern=r"^vmnic\d+$")]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class Uplinks(Resource):
+class Uplinks(Corrects, Resource):
     """Makes a host a member of distributed switches with exactly the named NICs.
 
     Other switches of the host are never touched. The NICs its management network hangs on stay where they are.
@@ -56,6 +59,11 @@ class Uplinks(Resource):
     uplinks: Mapping[Name, Mapping[Name, Nic]] | None = setting(
         "Switch -> uplink -> NIC of the host: all NICs that switch has there; `{}` makes the host a member without any."
     )
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The NICs that a host gives to switches."""
+        return {c.name: dict(c.nics) for c in corrections if isinstance(c, UplinkNics)}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

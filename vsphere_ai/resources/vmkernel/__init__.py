@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
+from vsphere_ai.fabric.corrections import Correction, KernelAdapter
 from vsphere_ai.fabric.vmk import CARRIED, OPTION, OPTION_FACT, PROXIES, VNICS, Spot, by_group
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import ADDRESS, Corrects
 from vsphere_ai.resources.mixins import HasOwnValues
 from vsphere_ai.resources.pvrdma_host import name_adapter
 from vsphere_ai.resources.topics import Topic
@@ -36,7 +39,7 @@ from vsphere_ai.resources.vmkernel.checks import (
 from vsphere_ai.resources.vmkernel.steps import adapter_step, service_steps
 
 
-class VmkernelAdapters(HasOwnValues, Resource):
+class VmkernelAdapters(HasOwnValues, Corrects, Resource):
     """Makes and changes VMkernel adapters of a host, each named by its port group; the host numbers them itself.
 
     Adapters on port groups that are not named are never touched, and none is ever removed. Address and MTU of the
@@ -61,6 +64,16 @@ class VmkernelAdapters(HasOwnValues, Resource):
     adapters: Mapping[str, VmkernelAdapter] | None = setting(
         "Port group, or `SWITCH/NAME` -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
     )
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The MTU of adapters, and the one of PVRDMA; the operator chooses the address of a new one."""
+        found: dict[str, Plain] = {}
+        for adapter in (c for c in corrections if isinstance(c, KernelAdapter)):
+            address: dict[str, Plain] = {"address": ADDRESS} if adapter.is_new else {}
+            mtu: dict[str, Plain] = {} if adapter.mtu is None else {"mtu": adapter.mtu}
+            found[adapter.name] = {**address, **({"pvrdma": True} if adapter.for_pvrdma else {}), **mtu}
+        return found
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -1,0 +1,119 @@
+"""Corrections of links: what has to be on a host, a VM, a switch or a port group for RDMA traffic to pass.
+
+They are facts of networks. The kind that sets one says how a play states it: `resources.corrections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+from vsphere_ai.model.state import Target
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What is to be of `target`; `name` is the switch or port group there that it is about, empty where it is none."""
+
+    target: Target
+    name: str = ""
+
+    is_shared: ClassVar[bool] = False
+    """A change of it affects other hosts, too."""
+
+    @property
+    def place(self) -> tuple[type[Correction], Target, str]:
+        """What it corrects: corrections of one place are one."""
+        return type(self), self.target, self.name
+
+    def merged(self, other: Self) -> Self:
+        """Return one correction that serves both; the other one decides what they differ in."""
+        return other
+
+
+@dataclass(frozen=True)
+class SwitchMtu(Correction):
+    """A distributed switch of a datacenter takes frames of `mtu` bytes."""
+
+    mtu: int = 0
+    is_shared: ClassVar[bool] = True
+
+    def merged(self, other: Self) -> Self:
+        """Return the larger MTU: frames of the smaller one pass, too."""
+        return replace(self, mtu=max(self.mtu, other.mtu))
+
+
+@dataclass(frozen=True)
+class PortGroupUplinks(Correction):
+    """A distributed port group of a datacenter goes over these uplinks; empty: as they are."""
+
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    is_shared: ClassVar[bool] = True
+
+    def merged(self, other: Self) -> Self:
+        """Return the uplinks of both; of the same role those of the other one."""
+        return replace(self, active=other.active or self.active, standby=other.standby or self.standby)
+
+
+@dataclass(frozen=True)
+class UplinkNics(Correction):
+    """A host gives a distributed switch these physical NICs: uplink -> NIC."""
+
+    nics: Mapping[str, str] = field(default_factory=dict)
+    is_shared: ClassVar[bool] = True
+
+    def merged(self, other: Self) -> Self:
+        """Return the NICs of both."""
+        return replace(self, nics={**self.nics, **other.nics})
+
+
+@dataclass(frozen=True)
+class KernelAdapter(Correction):
+    """A host has a VMkernel adapter on a port group, with `mtu` bytes; `is_new`: its address is still to be chosen."""
+
+    mtu: int | None = None
+    for_pvrdma: bool = False
+    is_new: bool = False
+
+    def merged(self, other: Self) -> Self:
+        """Return the larger MTU, and what either of them says of the adapter."""
+        known = [mtu for mtu in (self.mtu, other.mtu) if mtu is not None]
+        rdma, new = self.for_pvrdma or other.for_pvrdma, self.is_new or other.is_new
+        return replace(self, mtu=max(known, default=None), for_pvrdma=rdma, is_new=new)
+
+
+@dataclass(frozen=True)
+class OpenFirewall(Correction):
+    """A host lets the traffic of PVRDMA through its firewall."""
+
+
+@dataclass(frozen=True)
+class NewRdmaAdapter(Correction):
+    """A VM has a PVRDMA adapter on a port group."""
+
+
+@dataclass(frozen=True)
+class RdmaAdapterSettings(Correction):
+    """The PVRDMA adapter that a VM has on a port group is connected, or uses another version of RoCE."""
+
+    connected: bool = False
+    protocol: str = ""
+
+    def merged(self, other: Self) -> Self:
+        """Return the settings of both."""
+        return replace(self, connected=self.connected or other.connected, protocol=other.protocol or self.protocol)
+
+
+@dataclass(frozen=True)
+class MachineNeeds(Correction):
+    """A VM has at least a virtual hardware version, or all its memory reserved."""
+
+    version: int | None = None
+    all_memory: bool = False
+
+    def merged(self, other: Self) -> Self:
+        """Return the later version, which has what the earlier one has, and the reservation of either."""
+        known = [version for version in (self.version, other.version) if version is not None]
+        return replace(self, version=max(known, default=None), all_memory=self.all_memory or other.all_memory)
