@@ -10,7 +10,7 @@ from support.raising import refused
 
 from vsphere_ai.benchmarks.benchmark import Measured
 from vsphere_ai.benchmarks.checks import of_run
-from vsphere_ai.benchmarks.history import BenchmarkResult, trends
+from vsphere_ai.benchmarks.history import trends
 from vsphere_ai.benchmarks.launched import Carried, left_of, why_not_well
 from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclBenchmark, NcclOptions, NcclResult
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
@@ -33,6 +33,7 @@ from vsphere_ai.benchmarks.results import ParsedRun, ParseResult
 from vsphere_ai.benchmarks.slow_part.layers import NIC
 from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.errors import Unreachable, UsageError
 from vsphere_ai.model.finding import worst
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
@@ -43,7 +44,7 @@ NODES = tuple(Node(f"trn-{n}", f"10.0.0.{n}", gpus=(NodeGpu(0), NodeGpu(1)), rai
 NO_GPU = replace(NODES[0], gpus=())
 SAMPLE = Path(__file__).parent / "samples" / "nccl-allreduce-2n16g-a100-roce-v2.17.9.txt"
 RUN = parse_text(SAMPLE.read_text("utf-8").splitlines())[0]
-TREND = trends([BenchmarkResult(1.0, "train", "x", "y", 1, 1, 1.0)])[0]
+TREND = trends([BenchmarkResult(at=1.0, set="train", benchmark="x", operation="y", ranks=1, size=1, value=1.0)])[0]
 
 
 # -- nccl-tests

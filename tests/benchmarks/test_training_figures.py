@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.benchmarks.history import BenchmarkResult, line_of, read_history, trends
+from vsphere_ai.benchmarks.history import trends
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import (
     Iteration,
@@ -24,6 +24,7 @@ from vsphere_ai.benchmarks.programs.megatron import (
 from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_command import MegatronTest
 from vsphere_ai.benchmarks.programs.scaling import counts, falls, scaling, scaling_checks
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -79,13 +80,6 @@ def test_sizes_of_a_scaling_run(most, found):
 def results(values, **more):
     given = {"set": "train", "benchmark": "nccl", "operation": "all_reduce", "ranks": 16, "size": 1 << 30} | more
     return [BenchmarkResult(at=1000.0 + at, value=value, **given) for at, value in enumerate(values)]
-
-
-def test_results_are_read_back_and_broken_lines_skipped():
-    made = results([190.0, 191.0])
-    lines = [*map(line_of, made), "", "{", "[]", '{"at": 1}', line_of(made[0])[:40], "[" * 5000, "x\x00"]
-    assert read_history(lines) == tuple(made)
-    assert read_history([line_of(made[0]).replace("190.0", '"fast"'), line_of(made[0]).replace("190.0", "-1")]) == ()
 
 
 def test_a_result_is_worse_where_the_spread_does_not_explain_it():

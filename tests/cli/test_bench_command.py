@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from vsphere_ai.app.training.benchmarks import history as benchmark_history
 from vsphere_ai.app.training.benchmarks.parse import ParseRequest, parse_nccl
-from vsphere_ai.benchmarks.history import BenchmarkResult
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 from vsphere_ai.cli.reference.explain import command as explain
 from vsphere_ai.cli.train.bench import command
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 
 SAMPLES = Path(__file__).parents[1] / "benchmarks" / "samples"
 FULL = SAMPLES / "nccl-allreduce-2n16g-v2.18.3-fullheader.txt"
@@ -120,7 +120,8 @@ def run_history(*words):
 
 def recorded(text, ranks=16):
     (run,) = parse_text(text.splitlines())
-    made = BenchmarkResult(time.time(), "train", "nccl", run.collective.name, ranks, run.largest, run.peak)
+    of = {"set": "train", "benchmark": "nccl", "operation": run.collective.name, "ranks": ranks, "size": run.largest}
+    made = BenchmarkResult(at=time.time(), value=run.peak, **of)
     return benchmark_history.keep("11-22", made)
 
 

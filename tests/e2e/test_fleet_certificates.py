@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -81,10 +79,11 @@ def test_every_command_refuses_a_scheduler_without_tls_before_it_connects(cli, p
 
 def a_record_of(address):
     """The record of a fleet run that was to go on over an address, as another program could have written it."""
-    shard = Shard("20261124-120000-ffff", "berlin", "20261124-120000-0001", {"steps": [1]})
-    values = asdict(FleetRun(shard.fleet, "2026-11-24T12:00:00Z", "x.yml", (shard,), executor=f"dask:{address}"))
+    shard = Shard(fleet="20261124-120000-ffff", vcenter="berlin", run="20261124-120000-0001", plan={"steps": [1]})
+    about = {"fleet": shard.fleet, "started": "2026-11-24T12:00:00Z", "playbook": "x.yml"}
+    values = FleetRun(**about, shards=(shard,), executor=f"dask:{address}").as_text()
     folder = own_folder("fleets")
-    (folder / f"{shard.fleet}.json").write_text(json.dumps(values), "utf-8")
+    (folder / f"{shard.fleet}.json").write_text(values, "utf-8")
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.app.events import Begun, Remark, Status, StepEvent
+from vsphere_ai.documents.fleets import ShardOutcome
 from vsphere_ai.errors import Conflict, Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.fleet import address as fleet_address
 from vsphere_ai.fleet import wire as fleet_wire
 from vsphere_ai.fleet.bundle import Bundle, bundle_of, bundle_values, pack, unpacked
-from vsphere_ai.fleet.shard import ShardOutcome
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
@@ -119,7 +119,9 @@ def test_errors_and_outcomes_come_over_and_secrets_do_not():
     assert fleet_wire.error_of(fleet_wire.error_values(wrong)).diagnostics == wrong.diagnostics
     stale = fleet_wire.error_of(fleet_wire.error_values(Conflict("changed", "again", rule="plan.stale")))
     assert (stale.exit_code, stale.title, stale.rule, stale.remedy) == (3, "conflict", "plan.stale", "again")
-    outcome = ShardOutcome("f", "berlin", "r", "failed", 9, unknown=1, left_open=("esx01: ssh",))
+    outcome = ShardOutcome(
+        fleet="f", vcenter="berlin", run="r", state="failed", exit_code=9, unknown=1, left_open=("esx01: ssh",)
+    )
     values = fleet_wire.outcome_values(outcome)
     assert fleet_wire.outcome_of_values({**values, "of_a_later_version": 1}) == outcome
     with redaction.fresh():

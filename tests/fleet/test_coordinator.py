@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 
 import pytest
 from support.dask_fleet import certificate
 
 from vsphere_ai.app.events import Remark
+from vsphere_ai.documents.fleets import Shard
 from vsphere_ai.errors import Storage, Unreachable, UsageError, VsphereAiError
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import Address, context, security
@@ -18,7 +18,7 @@ from vsphere_ai.fleet.holder import LeaseHolder
 from vsphere_ai.fleet.lease import LeaseTimings, WorkerLease, clock
 from vsphere_ai.fleet.rpc import Caller, WorkerListener
 from vsphere_ai.fleet.run import FleetStop
-from vsphere_ai.fleet.shard import Shard, outcome_of
+from vsphere_ai.fleet.shard import outcome_of
 from vsphere_ai.model.records.run_record import RunDocuments, RunRecord
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
@@ -26,7 +26,7 @@ from vsphere_ai.runs import journal, replica
 from vsphere_ai.runs import lease_record as fleet_record
 
 RUN = "20261124-120000-0001"
-SHARD = Shard("20261124-120000-ffff", "berlin", RUN, {"steps": [1]})
+SHARD = Shard(fleet="20261124-120000-ffff", vcenter="berlin", run=RUN, plan={"steps": [1]})
 TERMS = LeaseTimings(lease=0.4, margin=0.1)
 STEP = Invoke(target=Target("host", "esx01", "HostSystem:1"), summary="start NTP", method="StartService")
 
@@ -104,8 +104,8 @@ def test_whatever_is_answered_prolongs_the_lease_on_both_sides(fleet):
         holder.login("")
         assert holder.held.may_send(clock())
         assert fleet.coordinator.is_held(RUN)
-    holder.end(asdict(outcome_of(SHARD)))
-    holder.end(asdict(outcome_of(SHARD)))  # the answer was lost
+    holder.end(outcome_of(SHARD).as_json())
+    holder.end(outcome_of(SHARD).as_json())  # the answer was lost
     with pytest.raises(Storage) as fenced:
         holder.login("")
     assert fenced.value.rule == "fleet.fenced", "it was given back"
@@ -139,7 +139,7 @@ def test_a_failed_shard_is_not_carried_out_again_by_the_same_coordinator(fleet, 
         record.end("1", "failed", "no")
         record.update(ended=True, exit_code=1)
         holder.emit(Remark("run.notice", "look"))
-        holder.end(asdict(outcome_of(SHARD)))
+        holder.end(outcome_of(SHARD).as_json())
     assert fleet.acquire("b")["outcome"]["state"] == "failed"
     assert list(fleet.coordinator.events()) == [("berlin", Remark("run.notice", "look"))]
     assert not fleet_record.read(RUN).held

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.benchmarks.history import BenchmarkResult, trends
+from vsphere_ai.benchmarks.history import trends
 from vsphere_ai.benchmarks.slow_part.layers import SlowLayer
 from vsphere_ai.benchmarks.slow_part.search import SearchOutcome
 from vsphere_ai.benchmarks.slow_part.verdict import accused
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.folding import fitted
@@ -42,7 +43,14 @@ def test_a_history_of_several_benchmarks_fits():
     )
     made = [
         BenchmarkResult(
-            1.7e9 + at, "a-training-set-with-a-long-name", kind, what, 1024, size, value * (1 - at / 10), unit
+            at=1.7e9 + at,
+            set="a-training-set-with-a-long-name",
+            benchmark=kind,
+            operation=what,
+            ranks=1024,
+            size=size,
+            value=value * (1 - at / 10),
+            unit=unit,
         )
         for kind, what, size, value, unit in kinds
         for at in range(5)

@@ -80,6 +80,6 @@ def test_a_killed_child_that_nobody_waited_for_is_gone():
 def test_a_note_of_a_lock_knows_its_writer(proc):
     with locks.hold_here("vc", "run") as note:
         assert note.alive
-        assert locks._read(note.path).alive
+        assert locks.here("vc").alive
         stat(proc, os.getpid(), ticks=1)
         assert not note.alive

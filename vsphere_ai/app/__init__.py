@@ -122,11 +122,11 @@ if TYPE_CHECKING:
     from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
     from vsphere_ai.app.watching.report_files import report_source, save_pages, save_report
     from vsphere_ai.app.watching.watch_playbook import DriftSeen, NotRead, ReadAgain, WatchRequest, watch
+    from vsphere_ai.documents.fleets import FleetRun, Shard, ShardOutcome
     from vsphere_ai.fleet.authority import CertificatesRequest, MadeCertificate, make_certificates
     from vsphere_ai.fleet.plan import FleetPlan, FleetPlanRequest, open_fleet_plan, plan_fleet, save_fleet_plan
     from vsphere_ai.fleet.run import (
         FleetOptions,
-        FleetRun,
         FleetStop,
         LocalExecutor,
         begin_fleet,
@@ -137,7 +137,7 @@ if TYPE_CHECKING:
         list_fleets,
         open_fleet,
     )
-    from vsphere_ai.fleet.shard import Shard, ShardOutcome, open_or_resume
+    from vsphere_ai.fleet.shard import open_or_resume
 
 _NAMES = {
     "app.training.acceptance.farm": "AcceptResult CertificateState accept verify_certificate",
@@ -166,10 +166,11 @@ _NAMES = {
     "fleet.authority": "CertificatesRequest MadeCertificate make_certificates",
     "fleet.plan": "FleetPlan FleetPlanRequest open_fleet_plan plan_fleet save_fleet_plan",
     "fleet.run": (
-        "FleetOptions FleetRun FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
+        "FleetOptions FleetStop LocalExecutor begin_fleet carry_out_fleet compare_fleet fleet_exit_code "
         "fleet_outcomes list_fleets open_fleet"
     ),
-    "fleet.shard": "Shard ShardOutcome open_or_resume",
+    "documents.fleets": "FleetRun Shard ShardOutcome",
+    "fleet.shard": "open_or_resume",
     "app.gpus.gpu_capacity": "CapacityRequest CapacityResult capacity",
     "app.training.launch.calculate": "CheckpointRequest MemoryRequest calculate_checkpoints calculate_memory",
     "app.training.launch.export": "JobExportRequest check_job_export export_job",

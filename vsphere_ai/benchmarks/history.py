@@ -1,47 +1,26 @@
-"""History of results of a set: lines of a file, one per result, and the trend of each measurement.
+"""Trends of the results of a set.
 
 Results are compared with the same measurement only: benchmark, operation, ranks and size.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from vsphere_ai.benchmarks.statistics import Norm, norm
-from vsphere_ai.model.bounded import json_value
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.text import counted
 
 MOST = 10_000
-"""Results that are read, the newest ones."""
+"""Results of a file that are looked at, the newest ones."""
 WINDOW = 20
 """Earlier results that a new one is compared with."""
 SIGNIFICANT = 3.0
 """Spreads of the earlier results by which a new one is better or worse."""
 NEGLIGIBLE = 0.02
-
-
-@dataclass(frozen=True)
-class BenchmarkResult:
-    """A result: `at` in seconds since 1970, `value` in `unit`; higher is better. `run` is the run that measured it."""
-
-    at: float
-    set: str
-    benchmark: str
-    operation: str
-    ranks: int
-    size: int
-    value: float
-    unit: str = "GB/s"
-    run: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, str, int, int, str]:
-        """What it is compared by."""
-        return (self.set, self.benchmark, self.operation, self.ranks, self.size, self.unit)
 
 
 @dataclass(frozen=True)
@@ -88,21 +67,10 @@ class Trend:
         return Finding(on, "bench.slower", "pass", f"{what}: {text}")
 
 
-def line_of(result: BenchmarkResult) -> str:
-    """Return a result as a line of the file."""
-    return json.dumps(asdict(result), sort_keys=True) + "\n"
-
-
-def read_history(lines: Iterable[str]) -> tuple[BenchmarkResult, ...]:
-    """Return the results of a file, the oldest first; a line that is none, such as one that was cut off, is skipped."""
-    found = [result for line in lines if (result := _result(line))]
-    return tuple(sorted(found, key=lambda r: r.at))[-MOST:]
-
-
 def trends(results: Sequence[BenchmarkResult]) -> tuple[Trend, ...]:
     """Return the trend of each measurement, in the order of the newest results."""
     of: dict[tuple[object, ...], list[BenchmarkResult]] = {}
-    for result in sorted(results, key=lambda r: r.at):
+    for result in sorted(results, key=lambda r: r.at)[-MOST:]:
         of.setdefault(result.key, []).append(result)
     return tuple(sorted(map(_trend, of.values()), key=lambda t: t.newest.at))
 
@@ -121,19 +89,3 @@ def _slope(values: Sequence[float]) -> float:
     if not over or not mean:
         return 0.0
     return sum((at - middle) * (value - mean) for at, value in enumerate(values)) / over / mean
-
-
-def _result(line: str) -> BenchmarkResult | None:
-    try:
-        data = json_value(line[:4096])
-    except ValueError:
-        return None
-    if not isinstance(data, dict) or set(data) != {f.name for f in fields(BenchmarkResult)}:
-        return None
-    numbers = {"at": float, "value": float, "ranks": int, "size": int}
-    for name, value in data.items():
-        kind = numbers.get(name)
-        right = isinstance(value, str) if kind is None else isinstance(value, int | float) and abs(value) < 1e18
-        if not right or isinstance(value, bool) or (kind is int and not isinstance(value, int)):
-            return None
-    return BenchmarkResult(**data) if data["value"] > 0 else None

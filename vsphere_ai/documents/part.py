@@ -13,3 +13,13 @@ class DocumentPart(BaseModel):
     def as_json(self) -> dict[str, JsonValue]:
         """Return the JSON form; `model_validate` reads it."""
         return self.model_dump(mode="json", exclude_unset=True)
+
+
+class WholePart(DocumentPart):
+    """A part that always writes every key, also of what has its default."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    def model_post_init(self, context: object, /) -> None:
+        """Note every key as one that was set."""
+        self.model_fields_set.update(type(self).model_fields)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from vsphere_ai.documents.fleets import Shard, ShardOutcome
+from vsphere_ai.documents.leases import LeaseRecord
 from vsphere_ai.errors import REPORT_IT, Locked, Storage, UsageError
 from vsphere_ai.execution.host_budget import HostBudget
 from vsphere_ai.fleet.lease import CoordinatorLease, LeaseTimings
 from vsphere_ai.fleet.rpc import Answer, Values
 from vsphere_ai.fleet.run import FleetStop
-from vsphere_ai.fleet.shard import Shard, ShardOutcome, outcome_of
+from vsphere_ai.fleet.shard import outcome_of
 from vsphere_ai.fleet.wire import event_of, outcome_of_values, outcome_values
 from vsphere_ai.runs import lease_record as fleet_record
 from vsphere_ai.runs.journal import runs_dir
@@ -33,7 +35,7 @@ class ShardState:
 
     shard: Shard
     lease: CoordinatorLease
-    record: fleet_record.LeaseRecord
+    record: LeaseRecord
     replica: Replica
     lock: threading.Lock = field(default_factory=threading.Lock)
     settled: ShardOutcome | None = None
@@ -138,7 +140,7 @@ class Coordinator:
             case "ended":
                 kept = (s for s in care.record.sessions if s[0] >= care.lease.epoch)
                 care.record.sessions = tuple(kept)
-                care.record.write()
+                fleet_record.write(care.record)
             case "budget":
                 return {"found": self._ask_budget(care.shard.run, values)}
             case "outcome" | "release":
@@ -162,7 +164,7 @@ class Coordinator:
             return {"wait": wait}, b""
         record = care.record
         record.epoch, record.held, record.lease = care.lease.epoch + 1, True, self.terms.lease
-        record.write()  # before it is granted: no epoch is given twice, whatever becomes of this process
+        fleet_record.write(record)  # before it is granted: no epoch is given twice, whatever becomes of this process
         epoch = care.lease.grant(now)
         care.worker, care.last = worker, -1
         found: dict[str, JsonValue] = {"epoch": epoch, "lease": self.terms.lease, "margin": self.terms.margin}
@@ -190,7 +192,7 @@ class Coordinator:
     def _note_login(self, care: ShardState, key: str) -> None:
         if key:
             care.record.sessions = (*care.record.sessions, (care.lease.epoch, key))
-            care.record.write()
+            fleet_record.write(care.record)
 
     def _ask_budget(self, run: str, values: Values) -> JsonValue:
         budget, host, flag = self._budget, str(values.get("host", "")), bool(values.get("flag"))
@@ -210,7 +212,7 @@ class Coordinator:
     def _end(self, care: ShardState, outcome: JsonValue) -> None:
         """End a lease; without an outcome another worker goes on."""
         care.record.held = False
-        care.record.write()
+        fleet_record.write(care.record)
         care.lease.release(care.lease.epoch)
         if outcome is not None:
             self.settle(care.shard.run, outcome_of_values(outcome))

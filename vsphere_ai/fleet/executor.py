@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from vsphere_ai.documents.fleets import Shard, ShardOutcome
 from vsphere_ai.errors import Unreachable
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import context
@@ -15,7 +16,7 @@ from vsphere_ai.fleet.coordinator import Coordinator
 from vsphere_ai.fleet.dask import LOOK, DaskFleet
 from vsphere_ai.fleet.rpc import WorkerListener
 from vsphere_ai.fleet.run import FleetStop
-from vsphere_ai.fleet.shard import FleetEmit, Shard, ShardOutcome
+from vsphere_ai.fleet.shard import FleetEmit
 from vsphere_ai.fleet.watch import ShardWatch
 
 

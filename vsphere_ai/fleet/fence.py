@@ -10,8 +10,9 @@ from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.documents.fleets import Shard
 from vsphere_ai.errors import Denied, StepFailed, VimFault
-from vsphere_ai.fleet.shard import Shard, title_of
+from vsphere_ai.fleet.shard import title_of
 
 PRIVILEGE = "Sessions.TerminateSession"
 

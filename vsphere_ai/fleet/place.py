@@ -9,12 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.documents.fleets import LOCAL, FleetRun
 from vsphere_ai.errors import UsageError
 from vsphere_ai.fleet.address import parse_address, valid_until
 from vsphere_ai.fleet.certificates import TlsFiles
 from vsphere_ai.fleet.lease import terms
 from vsphere_ai.fleet.plan import PlannedShard, Sites
-from vsphere_ai.fleet.run import LOCAL, FleetOptions, FleetRun, FleetStop, LocalExecutor
+from vsphere_ai.fleet.run import FleetOptions, FleetStop, LocalExecutor
 from vsphere_ai.fleet.shard import ShardExecutor
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from pydantic import ValidationError
+
 from vsphere_ai import __version__
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.scope import EstateRequest
@@ -16,6 +18,8 @@ from vsphere_ai.app.events import Emit
 from vsphere_ai.app.events.results import exit_code_of
 from vsphere_ai.app.project.new_files import require_absent
 from vsphere_ai.app.runs.plan_playbook import PlanRequest, plan_loaded
+from vsphere_ai.documents.fleets import FleetPlanDocument, FleetTotals, ShardPlanDocument
+from vsphere_ai.documents.stored import first_fault
 from vsphere_ai.errors import Conflict, InputError, Mark, Refused, UsageError, VsphereAiError, most_serious
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import content_of
@@ -71,19 +75,6 @@ class Sites(Protocol):
 
 
 @dataclass(frozen=True)
-class FleetTotals:
-    """What all shards do together. `seconds`: the slowest shard, or what the budget makes of it."""
-
-    vcenters: int
-    steps: int
-    reboots: int
-    power_cycles: int
-    destroyed: int
-    seconds: float
-    budget_bound: bool = False
-
-
-@dataclass(frozen=True)
 class FleetPlan:
     """Plans of several vCenters. `without` are chosen vCenters for which the playbook has nothing."""
 
@@ -112,28 +103,32 @@ class FleetPlan:
         windows = sum(len({*p.impact.reboots, *p.impact.maintenance}) * p.expected.host for p in plans if p.expected)
         bound = windows / self.budget if self.budget else 0.0
         return FleetTotals(
-            len(plans),
-            sum(len(p.steps) for p in plans),
-            sum(len(i.reboots) for i in impacts),
-            sum(len(i.power_cycles) for i in impacts),
-            sum(len(i.destroyed) for i in impacts),
-            max(slowest, bound),
-            bound > slowest,
+            vcenters=len(plans),
+            steps=sum(len(p.steps) for p in plans),
+            reboots=sum(len(i.reboots) for i in impacts),
+            power_cycles=sum(len(i.power_cycles) for i in impacts),
+            destroyed=sum(len(i.destroyed) for i in impacts),
+            seconds=max(slowest, bound),
+            budget_bound=bound > slowest,
+        )
+
+    @property
+    def document(self) -> FleetPlanDocument:
+        """The plan as it is printed."""
+        return FleetPlanDocument(
+            fleet_version=FLEET_VERSION,
+            vsphere_ai=__version__,
+            playbook=self.playbook,
+            digest=self.digest,
+            totals=self.totals,
+            budget=self.budget,
+            without=self.without,
+            shards=tuple(ShardPlanDocument(vcenter=s.vcenter, plan=dict(s.document)) for s in self.shards),
         )
 
     def saved(self) -> Mapping[str, JsonValue]:
         """Return the content of the file of a fleet plan, which `fleet apply` takes."""
-        content: dict[str, JsonValue] = {
-            "schema_version": SCHEMA_VERSION,
-            "fleet_version": FLEET_VERSION,
-            "vsphere_ai": __version__,
-            "playbook": self.playbook,
-            "digest": self.digest,
-            "totals": {**vars(self.totals)},
-            "budget": self.budget,
-            "without": list(self.without),
-            "shards": [{"vcenter": s.vcenter, "plan": dict(s.document)} for s in self.shards],
-        }
+        content: dict[str, JsonValue] = {"schema_version": SCHEMA_VERSION, **self.document.as_json()}
         return {**content, "seal": checksum(content)}
 
 
@@ -267,11 +262,14 @@ def fleet_plan_of(text: str, path: Path, *, saved: bool = False) -> FleetPlan:
         if values.get("fleet_version") != FLEET_VERSION:
             other = f"{path} has fleet version {values.get('fleet_version')}, not {FLEET_VERSION}"
             raise Conflict(other, AGAIN, rule="plan.schema")
-        shards = [(str(s["vcenter"]), s["plan"]) for s in values["shards"]]
-        opened = tuple(PlannedShard(n, plan, open_saved(json.dumps(plan), f"{path}, {n}")) for n, plan in shards)
-        return FleetPlan(str(values["playbook"]), opened, tuple(values["without"]), values["budget"])
+        made = FleetPlanDocument.model_validate(values)
+    except ValidationError as error:
+        raise _no_plan(path, first_fault(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _no_plan(path, type(error).__name__) from None
+        raise _no_plan(path, f"{error}" if isinstance(error, ValueError) else "it is no object with a seal") from None
+    shards = ((s.vcenter, s.plan) for s in made.shards)
+    opened = tuple(PlannedShard(n, plan, open_saved(json.dumps(plan), f"{path}, {n}")) for n, plan in shards)
+    return FleetPlan(made.playbook, opened, made.without, made.budget)
 
 
 def _no_plan(path: Path, why: str) -> Conflict:

@@ -7,35 +7,25 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Event, RunStarted
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
+from vsphere_ai.documents.fleets import LOCAL, FleetRun, RefusedShards, Shard, ShardOutcome
 from vsphere_ai.errors import Storage, UsageError, VsphereAiError, most_serious
 from vsphere_ai.execution.host_budget import LocalBudget
 from vsphere_ai.fleet.address import parse_address
 from vsphere_ai.fleet.plan import FleetPlan, PlannedShard, side_by_side
-from vsphere_ai.fleet.shard import (
-    FleetEmit,
-    Shard,
-    ShardExecutor,
-    ShardOutcome,
-    failed_outcome,
-    find_run,
-    open_or_resume,
-    outcome_of,
-)
+from vsphere_ai.fleet.shard import FleetEmit, ShardExecutor, failed_outcome, find_run, open_or_resume, outcome_of
 from vsphere_ai.fleet.takeover import taken_over
-from vsphere_ai.fleet.wire import outcome_of_values, outcome_values
 from vsphere_ai.language.inventories.inventory import find_inventory
-from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.runs import journal, locks
 from vsphere_ai.runs import lease_record as fleet_record
-from vsphere_ai.security.files import STATE, flush, read_bytes, write_private
+from vsphere_ai.runs.state_files import read_state, write_state
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 if TYPE_CHECKING:
@@ -43,20 +33,6 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.locks import Mode
 
 FOLDER = "fleets"
-LOCAL = "local"
-
-
-@dataclass(frozen=True)
-class FleetRun:
-    """Record of a fleet run, written before its first shard starts, and never changed: the journals say how it goes."""
-
-    fleet: str
-    started: str
-    playbook: str
-    shards: tuple[Shard, ...]
-    budget: int | None = None
-    halt_on_failure: bool = False
-    executor: str = LOCAL
 
 
 @dataclass(frozen=True)
@@ -175,13 +151,31 @@ def begin_fleet(plan: FleetPlan, options: FleetOptions) -> FleetRun:
     here = options.executor == LOCAL  # elsewhere each worker has its own
     inventory = str(find_inventory(estate.inventory).path.absolute()) if here else ""
     shards = tuple(
-        Shard(fleet, s.vcenter, _new_run(), s.document, inventory, estate.parallel, options.lock, estate.ssh_login)
+        Shard(
+            fleet=fleet,
+            vcenter=s.vcenter,
+            run=_new_run(),
+            plan=dict(s.document),
+            inventory=inventory,
+            parallel=estate.parallel,
+            lock=options.lock,
+            ssh_login=estate.ssh_login,
+        )
         for s in plan.shards
         if s.plan.steps
     )
     halt, executor = options.halt_on_failure, options.executor
-    run = FleetRun(fleet, journal.now(), plan.playbook, shards, plan.budget, halt, executor)
-    _write(run)
+    run = FleetRun(
+        fleet=fleet,
+        started=journal.now(),
+        playbook=plan.playbook,
+        shards=shards,
+        budget=plan.budget,
+        halt_on_failure=halt,
+        executor=executor,
+    )
+    remedy = "nothing was changed; make room or repair the folder"
+    write_state(_folder() / f"{fleet}.json", run, remedy, durable=True)
     return run
 
 
@@ -230,28 +224,17 @@ def _folder() -> Path:
     return own_folder(FOLDER)
 
 
-def _write(run: FleetRun) -> None:
-    path = _folder() / f"{run.fleet}.json"
-    try:
-        write_private(path, json.dumps(asdict(run)).encode())
-        flush(path.parent)
-    except OSError as error:
-        raise Storage(f"{path}: {error.strerror}", "nothing was changed; make room or repair the folder") from error
-
-
 def _note_refused(fleet: str, outcomes: Iterable[ShardOutcome]) -> None:
     """Note which shards were refused and why, for who looks later."""
-    refused = [outcome_values(o) for o in outcomes if o.state == "refused"]
-    with suppress(OSError):  # nothing was changed there: the reason may be lost with the disk
-        write_private(_folder() / f"{fleet}.refused", json.dumps(refused).encode())
+    refused = RefusedShards(shards=tuple(o for o in outcomes if o.state == "refused"))
+    with suppress(Storage):  # nothing was changed there: the reason may be lost with the disk
+        write_state(_folder() / f"{fleet}.refused", refused)
 
 
 def _refused(fleet: str) -> dict[str, ShardOutcome]:
     """Return the outcomes of shards that were refused last, by their runs."""
-    with suppress(OSError, ValueError):
-        values = json_value(read_bytes(_folder() / f"{fleet}.refused", STATE))
-        return {o.run: o for o in map(outcome_of_values, values)}
-    return {}
+    kept = read_state(_folder() / f"{fleet}.refused", RefusedShards)
+    return {outcome.run: outcome for outcome in kept.shards} if kept else {}
 
 
 def open_fleet(name: str = "") -> FleetRun:
@@ -281,13 +264,10 @@ def _files() -> list[Path]:
 
 def _read(name: str) -> FleetRun:
     path = _folder() / f"{name}.json"
-    try:
-        values = json_value(read_bytes(path, STATE))
-        shards = tuple(Shard(**shard) for shard in values.pop("shards"))
-        return FleetRun(shards=shards, **values)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        text = f"{path} cannot be read: {error}"
-        raise Storage(text, "finish its runs one by one: vsphere-ai run list", rule="journal.damaged") from error
+    run = read_state(path, FleetRun)
+    if run is None:
+        raise Storage(f"{path} was removed", FleetRun.remedy, rule=FleetRun.rule)
+    return run
 
 
 def latest_fleet() -> FleetRun:

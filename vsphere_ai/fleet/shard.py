@@ -4,83 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
 from vsphere_ai.app.runs.resume_run import ResumeRequest, resume
+from vsphere_ai.documents.fleets import Shard, ShardOutcome, ShardState
 from vsphere_ai.errors import InputError, Storage, UsageError, VsphereAiError
 from vsphere_ai.model.records.pending import PENDING
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.locks import hold_run
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from vsphere_ai.app.events.results import Proposal
     from vsphere_ai.execution.host_budget import HostBudget
     from vsphere_ai.model.records.recorded_steps import RecordedStep
     from vsphere_ai.runs.journal import Journal
-    from vsphere_ai.runs.locks import Mode
 
-ShardState = Literal["done", "nothing to do", "failed", "stopped", "unfinished", "refused", "not started"]
 LOOKS = ("as-planned", "healthy", "host-back", "nvidia-smi")
 """Types of steps (see `steps.what`) that change nothing."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The part of a fleet in one vCenter. Plain values, which can be sent to another machine; no secret is in it.
-
-    `run` is the id of its one run, chosen by the coordinator (`journal.new_name`) and written into the fleet's record
-    before any shard starts: each process that carries the shard out works on this run and makes no other.
-    `plan` is the saved plan, as `plan --to` writes it, which names vCenter and limit; `inventory` the file in which its
-    vCenter is looked up, where the shard is carried out: secrets are resolved there. `yes` lets a run that is resumed
-    do more than was approved.
-    """
-
-    fleet: str
-    vcenter: str
-    run: str
-    plan: Mapping[str, JsonValue]
-    inventory: str = ""
-    parallel: int = 8
-    lock: Mode | None = None
-    ssh_login: bool = True
-    yes: bool = False
-
-
-@dataclass(frozen=True)
-class ShardOutcome:
-    """How a shard stands. Plain values, few, which can be sent to another machine.
-
-    `changed` and `verified` count targets, `failed`, `unknown` and `skipped` steps of the last attempt. `left_open`
-    says in sentences what was not put back. `message` and `rule` say why the shard ended early or was refused,
-    `go_on` is the command that finishes its run. `exit_code` is that of `apply` of this shard alone.
-    """
-
-    fleet: str
-    vcenter: str
-    run: str
-    state: ShardState
-    exit_code: int = 0
-    changed: int = 0
-    verified: int = 0
-    failed: int = 0
-    unknown: int = 0
-    skipped: int = 0
-    left_open: tuple[str, ...] = ()
-    message: str = ""
-    rule: str = ""
-    go_on: str = ""
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing of it is left to do."""
-        return self.state in ("done", "nothing to do")
 
 
 class ShardExecutor(Protocol):
@@ -132,7 +76,7 @@ def outcome_of(shard: Shard) -> ShardOutcome:
     """Return how a shard stands by the journal of its run on this machine; nothing is asked of vCenter."""
     record = find_run(shard.run)
     if record is None:
-        return ShardOutcome(shard.fleet, shard.vcenter, shard.run, "not started", 1)
+        return _outcome(shard, "not started", 1)
     try:
         return _stored(shard, record)
     finally:
@@ -168,7 +112,7 @@ def _start(shard: Shard, emit: Emit, budget: HostBudget | None) -> ShardOutcome:
     with hold_run(shard.run):
         result = apply(request, emit)
     if not result.record:
-        return ShardOutcome(shard.fleet, shard.vcenter, shard.run, "nothing to do", result.exit_code)
+        return _outcome(shard, "nothing to do", result.exit_code)
     return outcome_of(shard)
 
 
@@ -209,11 +153,11 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
     effects = [s for s in steps if s.what not in LOOKS and (s.state == "done" or resumed)]
     seen = [s for s in steps if s.state == "done" and s.what == "as-planned"]
     return ShardOutcome(
-        shard.fleet,
-        shard.vcenter,
-        shard.run,
-        state,
-        code,
+        fleet=shard.fleet,
+        vcenter=shard.vcenter,
+        run=shard.run,
+        state=state,
+        exit_code=code,
         changed=_targets(effects),
         verified=_targets([*seen, *(effects if resumed else ())]),
         failed=len(failed),
@@ -231,6 +175,10 @@ def _stored(shard: Shard, record: Journal) -> ShardOutcome:
     )
 
 
+def _outcome(shard: Shard, state: ShardState, exit_code: int = 0) -> ShardOutcome:
+    return ShardOutcome(fleet=shard.fleet, vcenter=shard.vcenter, run=shard.run, state=state, exit_code=exit_code)
+
+
 def _planned(shard: Shard) -> int:
     steps = shard.plan.get("steps")
     return len(steps) if isinstance(steps, list | tuple) else 0
@@ -246,7 +194,7 @@ def failed_outcome(shard: Shard, error: VsphereAiError) -> ShardOutcome:
     try:
         stored = outcome_of(shard)
     except (Storage, UsageError):
-        stored = ShardOutcome(shard.fleet, shard.vcenter, shard.run, "unfinished")
+        stored = _outcome(shard, "unfinished")
     state: ShardState = "refused" if stored.state == "not started" else stored.state
-    values = {**vars(stored), "state": state, "exit_code": error.exit_code, "message": message, "rule": error.rule}
-    return ShardOutcome(**{**values, "go_on": f"vsphere-ai fleet resume {shard.fleet}"})
+    values = {"state": state, "exit_code": error.exit_code, "message": message, "rule": error.rule}
+    return stored.model_copy(update={**values, "go_on": f"vsphere-ai fleet resume {shard.fleet}"})

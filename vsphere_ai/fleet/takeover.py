@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.connect.leave import watch_logins
+from vsphere_ai.documents.fleets import Shard
 from vsphere_ai.fleet.fence import fence
 from vsphere_ai.fleet.lease import terms
-from vsphere_ai.fleet.shard import Shard, find_run
+from vsphere_ai.fleet.shard import find_run
 from vsphere_ai.runs import lease_record as fleet_record
 from vsphere_ai.runs import process_id
 
@@ -39,14 +40,14 @@ def taken_over(shard: Shard, stopping: Callable[[], bool], emit: Emit) -> Iterat
         yield False
         return
     record.epoch += 1
-    record.write()
+    fleet_record.write(record)
     writing = threading.Lock()
 
     def note(key: str) -> None:
         if key:
             with writing:
                 record.sessions = (*record.sessions, (record.epoch, key))
-                record.write()
+                fleet_record.write(record)
 
     token = watch_logins.set(note)
     try:
@@ -55,7 +56,7 @@ def taken_over(shard: Shard, stopping: Callable[[], bool], emit: Emit) -> Iterat
             fence(shard, earlier)
         record.sessions = tuple(s for s in record.sessions if s[0] >= record.epoch)
         record.held = False  # this process holds the fleet run itself: its death is seen by the lock
-        record.write()
+        fleet_record.write(record)
         adopt(shard)
         yield True
     finally:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Remark
+from vsphere_ai.documents.fleets import Shard
 from vsphere_ai.errors import Unreachable, VsphereAiError
 from vsphere_ai.fleet.coordinator import Coordinator
 from vsphere_ai.fleet.dask import DaskFleet, WorkerInfo, answer_of
-from vsphere_ai.fleet.shard import FleetEmit, Shard, outcome_of
+from vsphere_ai.fleet.shard import FleetEmit, outcome_of
 from vsphere_ai.fleet.takeover import waiting
 from vsphere_ai.fleet.wire import error_of
 
@@ -58,7 +59,7 @@ class ShardWatch:
         self.placed.pop(run).future.release()
 
     def _submit(self, shard: Shard, on: tuple[str, ...] = ()) -> Future:
-        values: JsonValue = asdict(replace(shard, inventory="", plan={}))
+        values: JsonValue = shard.model_copy(update={"inventory": "", "plan": {}}).as_json()
         return self._fleet.submit(shard.vcenter, {"op": "shard", "shard": values, **self._where}, on)
 
     def look(self) -> None:
@@ -129,8 +130,8 @@ class ShardWatch:
         """Settle a shard by what is known of it here, with why no one goes on."""
         stored = outcome_of(each.shard)
         go_on = f"vsphere-ai fleet resume {each.shard.fleet}"
-        said = replace(stored, message=error.message, rule=error.rule, exit_code=error.exit_code, go_on=go_on)
-        self._coordinator.give_up(each.shard.run, said)
+        said = {"message": error.message, "rule": error.rule, "exit_code": error.exit_code, "go_on": go_on}
+        self._coordinator.give_up(each.shard.run, stored.model_copy(update=said))
 
 
 def _failure(future: Future) -> VsphereAiError | None:

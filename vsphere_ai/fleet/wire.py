@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from pydantic import JsonValue, TypeAdapter
 
 from vsphere_ai.app.events import Event, Remark, RunStarted, Status, StepEvent
+from vsphere_ai.documents.fleets import ShardOutcome
 from vsphere_ai.errors import Diagnostic, InputError, VsphereAiError
-from vsphere_ai.fleet.shard import ShardOutcome
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.scheduling.expected_time import StepTimes
@@ -17,7 +17,6 @@ from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.security.redaction import clean
 
 _DIAGNOSTICS: TypeAdapter[tuple[Diagnostic, ...]] = TypeAdapter(tuple[Diagnostic, ...])
-_OUTCOME: TypeAdapter[ShardOutcome] = TypeAdapter(ShardOutcome)
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,12 @@ def error_of(values: JsonValue) -> VsphereAiError:
 
 def outcome_values(outcome: ShardOutcome) -> JsonValue:
     """Return an outcome as values."""
-    found: JsonValue = _OUTCOME.dump_python(outcome, mode="json")
-    return found
+    return dict(outcome.as_json())
 
 
 def outcome_of_values(values: JsonValue) -> ShardOutcome:
     """Return the outcome that values are of; keys of other versions are left out."""
-    known = {f.name for f in fields(ShardOutcome)}
-    said = {k: v for k, v in values.items() if k in known} if isinstance(values, dict) else values
-    return _OUTCOME.validate_python(said)
+    return ShardOutcome.model_validate(values, strict=False)
 
 
 def event_values(event: Event) -> dict[str, JsonValue] | None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Event, RunStarted
 from vsphere_ai.connect.leave import may_change, watch_logins
+from vsphere_ai.documents.fleets import Shard, ShardOutcome
 from vsphere_ai.errors import Storage, Unreachable, VsphereAiError
 from vsphere_ai.fleet.fence import fence
 from vsphere_ai.fleet.holder import PAUSE, LeaseHolder
 from vsphere_ai.fleet.lease import LeaseTimings, WorkerLease, clock
 from vsphere_ai.fleet.rpc import Answer, Caller
 from vsphere_ai.fleet.run import FleetStop
-from vsphere_ai.fleet.shard import Shard, ShardOutcome, failed_outcome, open_or_resume
+from vsphere_ai.fleet.shard import failed_outcome, open_or_resume
 from vsphere_ai.fleet.takeover import adopt
 from vsphere_ai.fleet.wire import cleaned, outcome_values
 from vsphere_ai.runs import journal
@@ -34,7 +34,7 @@ REACHED = 30.0
 def carry_out_shard(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
     """Carry a shard out, or find that it is over, or not ours; the coordinator gets what comes of it."""
     values = request["shard"]
-    shard = Shard(**{**(values if isinstance(values, dict) else {}), "inventory": str(site.inventory)})  # type: ignore[arg-type]
+    shard = Shard.model_validate({**(values if isinstance(values, dict) else {}), "inventory": str(site.inventory)})
     host, port, token = (str(request[name]) for name in ("host", "port", "token"))
     caller = Caller((host, int(port)), token, site.context)
     with site.working(shard.run), closing(caller):
@@ -43,7 +43,7 @@ def carry_out_shard(site: Site, request: Mapping[str, JsonValue]) -> JsonValue:
         if not isinstance(plan, dict):
             return "over"
         site.say(f"{shard.vcenter}: run {shard.run}, epoch {found['epoch']}")
-        _under_lease(site, replace(shard, plan=plan), caller, (asked, (found, content)))
+        _under_lease(site, shard.model_copy(update={"plan": plan}), caller, (asked, (found, content)))
         return "reported"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from vsphere_ai.documents.fleets import FleetPlanDocument
 from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.certificate import Certificate
@@ -18,7 +19,6 @@ from vsphere_ai.report.pages.capacity_page import capacity_report
 from vsphere_ai.report.pages.certificate_page import certificate_report
 from vsphere_ai.report.pages.findings_page import findings_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
-from vsphere_ai.report.pages.fleet_shapes import FleetPlanned
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
 from vsphere_ai.report.pages.printed_documents import Capacity, Findings
@@ -35,7 +35,7 @@ DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
     "check": (Findings, findings_report),
     "trace": (TraceDocument, trace_report),
     "capacity": (Capacity, capacity_report),
-    "fleet": (FleetPlanned, fleet_plan_report),
+    "fleet": (FleetPlanDocument, fleet_plan_report),
 }
 """Name of what a command printed -> its shape, and its report."""
 

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vsphere_ai.errors import Locked, Storage
-from vsphere_ai.model.bounded import json_value
-from vsphere_ai.security.files import STATE, flush, read_bytes, write_private
+from vsphere_ai.documents.leases import LeaseRecord
+from vsphere_ai.errors import Locked
+from vsphere_ai.runs.state_files import read_state, write_state
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 FOLDER = "leases"
 
 
-@dataclass
-class LeaseRecord:
-    """What outlives the coordinator. `held`: a lease was granted and not given back; `lease` its time in seconds.
-
-    `sessions` are keys of login sessions in vCenter, each with the epoch it was made in.
-    """
-
-    run: str
-    epoch: int = 0
-    held: bool = False
-    lease: float = 0.0
-    sessions: tuple[tuple[int, str], ...] = ()
-
-    def before(self, epoch: int) -> tuple[str, ...]:
-        """Return the sessions of earlier epochs."""
-        return tuple(key for made, key in self.sessions if made < epoch)
-
-    def write(self) -> None:
-        """Write it; it is on the disk then. Raises `Storage`."""
-        path = own_folder(FOLDER) / f"{self.run}.json"
-        try:
-            write_private(path, json.dumps(asdict(self)).encode())
-            flush(path.parent)
-        except OSError as error:
-            raise Storage(f"{path}: {error.strerror}", "make room, or look at who owns the folder") from error
+def write(record: LeaseRecord) -> None:
+    """Write a record; it is on the disk then. Raises `Storage`."""
+    write_state(own_folder(FOLDER) / f"{record.run}.json", record, durable=True)
 
 
 def is_kept(run: str) -> bool:
@@ -55,18 +31,8 @@ def require_free(run: str) -> None:
 
 
 def read(run: str) -> LeaseRecord:
-    """Return the record of a run; an empty one where there is none. Raises `Storage`."""
-    path = _path(run)
-    try:
-        values = json_value(read_bytes(path, STATE))
-        sessions = tuple((int(epoch), str(key)) for epoch, key in values.pop("sessions"))
-        return LeaseRecord(**{**values, "run": run, "sessions": sessions})
-    except FileNotFoundError:
-        return LeaseRecord(run)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        text = f"{path} cannot be read: {error}"
-        remedy = "end the sessions of the fleet's account in vCenter by hand, then remove this file"
-        raise Storage(text, remedy, rule="fleet.record") from error
+    """Return the record of a run; an empty one where there is none. `DamagedDocument` where it cannot be read."""
+    return read_state(_path(run), LeaseRecord) or LeaseRecord(run=run)
 
 
 def forget(run: str) -> None:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Self, get_args
 
+from pydantic import PrivateAttr
+
+from vsphere_ai.documents.locks import LockMode, LockNote
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
-from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal, process_id
-from vsphere_ai.security.files import STATE, read_bytes, write_private
-from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
+from vsphere_ai.runs.state_files import read_state, write_state
+from vsphere_ai.security.state_dir import OWN, file_name, own_folder, state_dir
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -28,30 +29,31 @@ if TYPE_CHECKING:
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.runs.lock_renewal import LockRenewal
 
-Mode = Literal["none", "local", "vcenter"]
+Mode = LockMode
 MODES: tuple[Mode, ...] = get_args(Mode)
 LOCKS = "locks"
 SETTLING = 1.0
 """Seconds for which the holder of a kernel lock may not yet, or no longer, have said who it is."""
+NOT_SAID = "it has not said who it is yet"
 UNLOCK = "wait for it, or stop it; vsphere-ai run unlock shows the locks, and removes one whose holder is gone"
 
 
-@dataclass
-class Note:
-    """What the holder of the kernel lock writes beside it. `advisory`: the locks in vCenter it made or found dead."""
+class Note(LockNote):
+    """The note of a lock, with its file."""
 
-    path: Path
-    user: str = ""
-    machine: str = ""
-    pid: int = 0
-    born: str = ""
-    run: str = ""
-    since: str = ""
-    advisory: tuple[str, ...] = ()
+    _path: Path = PrivateAttr()
+
+    @classmethod
+    def at(cls, path: Path, run: str, advisory: tuple[str, ...]) -> Self:
+        """Return the note of this process."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        made = cls(**process_id.identity(), run=run, since=since, advisory=advisory)
+        made._path = path
+        return made
 
     def write(self) -> None:
-        """Put it into its file, in one piece."""
-        write_private(self.path, json.dumps({k: v for k, v in vars(self).items() if k != "path"}).encode())
+        """Put it into its file, in one piece. Raises `Storage`."""
+        write_state(self._path, self, OWN)
 
     @property
     def alive(self) -> bool:
@@ -157,25 +159,25 @@ def hold_here(instance: str, run: str) -> Iterator[Note]:
     from filelock import FileLock
 
     own_folder(LOCKS)
-    path, note = _paths(instance)
+    path, of_holder = _paths(instance)
     lock = FileLock(path, mode=0o600)
     try:
-        before = _acquire(lock, note)
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        advisory = before.advisory if before else ()
-        mine = Note(note.path, **process_id.identity(), run=run, since=since, advisory=advisory)
+        before = _acquire(lock, of_holder)
+        mine = Note.at(of_holder, run, before.advisory if before else ())
         mine.write()
     except OSError as error:
         lock.release()
-        why = f"{note.path.parent}: {error.strerror}"
-        raise Storage(why, "give a folder of your own in VSPHERE_AI_STATE_DIR") from error
+        raise Storage(f"{path.parent}: {error.strerror}", OWN) from error
+    except Storage:
+        lock.release()
+        raise
     try:
         yield mine
     finally:
         if mine.advisory:
             mine.write()  # the next run has to see to what is left in vCenter
         else:
-            mine.path.unlink(missing_ok=True)
+            of_holder.unlink(missing_ok=True)
         lock.release()
 
 
@@ -195,22 +197,25 @@ def hold_run(run: str) -> Iterator[None]:
 
 def forget_run(run: str) -> None:
     """Remove the file by which a run was held, once its journal is gone and it cannot be resumed any more."""
-    for path in (_paths(f"run-{run}")[0], _paths(f"run-{run}")[1].path):
+    for path in _paths(f"run-{run}"):
         path.unlink(missing_ok=True)
 
 
-def here(instance: str) -> Note | None:
-    """Return who holds the kernel lock of a vCenter on this machine; None when there is no holder."""
+def here(instance: str) -> Note | str | None:
+    """Return who holds the kernel lock of a vCenter on this machine; None when there is no holder.
+
+    A text where the holder has not yet, or no longer, written who it is.
+    """
     from filelock import FileLock, Timeout
 
-    path, note = _paths(instance)
+    path, of_holder = _paths(instance)
     if not path.exists():
         return None
     lock = FileLock(path, mode=0o600)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        return _read(note.path) or note
+        return _read(of_holder) or NOT_SAID
     lock.release()
     return None
 
@@ -324,13 +329,13 @@ def _gone(renewal: LockRenewal) -> Locked:
     )
 
 
-def _paths(instance: str) -> tuple[Path, Note]:
+def _paths(instance: str) -> tuple[Path, Path]:
     folder = state_dir() / LOCKS
     name = file_name(instance)
-    return folder / f"{name}.lock", Note(folder / f"{name}.json")
+    return folder / f"{name}.lock", folder / f"{name}.json"
 
 
-def _acquire(lock: BaseFileLock, note: Note) -> Note | None:
+def _acquire(lock: BaseFileLock, of_holder: Path) -> Note | None:
     """Get the kernel lock, and return what its last holder left when it died; or say who has it."""
     from filelock import Timeout
 
@@ -338,19 +343,18 @@ def _acquire(lock: BaseFileLock, note: Note) -> Note | None:
     while True:
         try:
             lock.acquire(timeout=0)
-            return _read(note.path)
+            return _read(of_holder)
         except Timeout as error:
-            holder = _read(note.path)
+            holder = _read(of_holder)
             known = holder is not None and holder.alive
             if known or time.monotonic() > end:
-                who = holder if known else "it has not said who it is yet"
+                who = holder if known else NOT_SAID
                 raise _held_here(who) from error
         time.sleep(SETTLING / 20)
 
 
 def _read(path: Path) -> Note | None:
-    try:
-        found = json_value(read_bytes(path, STATE))
-        return replace(Note(path), **{**found, "advisory": tuple(found.get("advisory", ()))})
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None
+    note = read_state(path, Note)
+    if note is not None:
+        note._path = path
+    return note

@@ -15,10 +15,11 @@ from vsphere_ai.app.training.acceptance import farm as accept_farm
 from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest
 from vsphere_ai.app.training.benchmarks import nccl, rdma
 from vsphere_ai.app.training.benchmarks.guests import BenchmarkGuests
-from vsphere_ai.benchmarks.history import BenchmarkResult, trends
+from vsphere_ai.benchmarks.history import trends
 from vsphere_ai.benchmarks.perftest import RailRate, judged_rails
 from vsphere_ai.benchmarks.rails import RdmaResult
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 
 SPEED = 200.0
 
@@ -231,7 +232,10 @@ def test_an_all_reduce_that_became_slower_is_a_warning_also_of_two_vms(site, mon
         here.nodes[vm] = replace(node, rails=rails)
     line = accept_fabric.line_rate(here.nodes.values())
     results = [
-        BenchmarkResult(at, "train", "nccl", "all_reduce", 2 * count, 1, line * v) for at, v in enumerate((0.97, share))
+        BenchmarkResult(
+            at=at, set="train", benchmark="nccl", operation="all_reduce", ranks=2 * count, size=1, value=line * v
+        )
+        for at, v in enumerate((0.97, share))
     ]
     trend = trends(results)[-1]
     measure = here.bench_nccl

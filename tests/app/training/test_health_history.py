@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,7 +21,6 @@ from vsphere_ai.health.finding import COMMON, STEP, evidence_of
 from vsphere_ai.health.kernel.kernel_log import KernelEvent
 from vsphere_ai.health.kernel.xid_rules import GpuEvent
 from vsphere_ai.health.profile import HealthProfile
-from vsphere_ai.security.state_dir import state_dir
 
 
 @pytest.fixture(autouse=True)
@@ -77,20 +75,6 @@ def test_restarts_are_counted_though_boot_times_waver_and_a_replaced_gpu_begins_
     other = [replace(new[0], uuid="GPU-b")]
     (found,) = xid_findings([*HealthHistory("vc").before(other), *other], [healthy(1).node], NOW)
     assert "came back" not in found.message
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"counters": 1, "xids": [1, {}], "use": []}', '{"counters": {"a": 1}}']
-)
-def test_a_file_that_cannot_be_read_is_no_history(text):
-    path = state_dir() / "health" / "vc.json"
-    HealthHistory("vc").keep([], [], NOW, {})
-    path.write_text(text)
-    assert HealthHistory("vc").before([]) == []
-    assert HealthHistory("vc").readings("a", 10.0, NOW) == ()
-    HealthHistory("vc").keep([], [event("a b", 79, timedelta(0))], NOW, {"a": False})
-    assert json.loads(path.read_text())["xids"][0]["number"] == 79
-    assert HealthHistory("vc").idle_since("a") == NOW
 
 
 def test_idle_begins_anew_after_work():

@@ -1,4 +1,4 @@
-"""Last check of health: read from the file that `health` writes; what cannot be read is no check."""
+"""Last check of health: read from the file that `health` writes; what a VM had, and when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from vsphere_ai.app.training.health.record import last_checks
+from vsphere_ai.app.training.health.history import last_checks
 from vsphere_ai.model.records.assessment import HealthChecked
 
 
@@ -20,15 +20,10 @@ def kept(tmp_path, monkeypatch):
 
 def test_a_check_has_its_day_and_the_xids_of_the_vm(kept):
     taken = "2026-11-23T10:00:00+00:00"
-    xids = [{"vm": "train-01", "number": n, "gpu": "esx01 0000:3b:00.0", "time": taken} for n in (79, 31, 31)]
+    of = {"vm": "train-01", "gpu": "esx01 0000:3b:00.0", "uuid": "", "boot": 1, "kind": "xid", "place": "", "text": ""}
+    xids = [{**of, "number": n, "time": taken} for n in (79, 31, 31)]
     counters = {vm: {"taken": taken, "values": {}} for vm in ("train-01", "train-02")}
-    kept.write_text(json.dumps({"counters": counters, "xids": xids}))
+    kept.write_text(json.dumps({"counters": counters, "use": {}, "xids": xids}))
     day = date(2026, 11, 23)
     assert last_checks("vc-1") == {"train-01": HealthChecked(day, (31, 79), (79,)), "train-02": HealthChecked(day)}
     assert last_checks("vc-2") == {}
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"counters": {"a": 1}, "xids": []}', '{"counters": 3, "xids": 4}'])
-def test_a_file_of_another_shape_is_no_check(kept, text):
-    kept.write_text(text)
-    assert last_checks("vc-1") == {}

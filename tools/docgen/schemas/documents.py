@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.fleets import FleetAppliedDocument, FleetPlanDocument, FleetStatusesDocument
 from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import VERDICTS
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
-from vsphere_ai.report.pages.fleet_shapes import FleetApplied, FleetPlanned, FleetStatuses
 from vsphere_ai.report.pages.printed_documents import Capacity
 from vsphere_ai.training.job import TrainingJob
 
@@ -111,17 +111,17 @@ def trace_schema() -> Schema:
 
 def fleet_plan_schema() -> Schema:
     """Return the schema of a fleet plan: of `fleet plan -o json`, and of a saved one."""
-    return _of_typed("fleet plan", FleetPlanned)
+    return _of_typed("fleet plan", FleetPlanDocument)
 
 
 def fleet_apply_schema() -> Schema:
     """Return the schema of what `fleet apply -o json` and `fleet resume -o json` print."""
-    return _of_typed("fleet apply", FleetApplied)
+    return _of_typed("fleet apply", FleetAppliedDocument)
 
 
 def fleet_status_schema() -> Schema:
     """Return the schema of what `fleet status -o json` prints."""
-    return _of_typed("fleet status", FleetStatuses)
+    return _of_typed("fleet status", FleetStatusesDocument)
 
 
 def _of_typed(command: str, of: type) -> Schema:

@@ -24,7 +24,7 @@ class LockState:
     """
 
     vcenter: str
-    local: Note | None
+    local: Note | str | None
     advisory: LockFound | None
     expired: bool
     out: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class LockState:
     def document(self) -> dict[str, object]:
         """Return both as plain values."""
         names, advisory = ("user", "machine", "pid", "run", "since"), None
-        local = {name: vars(self.local)[name] for name in names} if self.local else None
+        local = {name: getattr(self.local, name) for name in names} if isinstance(self.local, Note) else None
         if self.advisory is not None:
             holder, expires = {name: vars(self.advisory.holder)[name] for name in names}, self.advisory.expires
             since = holder["since"].isoformat() if holder["since"] else None
@@ -76,7 +76,7 @@ def unlock(request: UnlockRequest, shown: Callable[[LockState], None], emit: Emi
         shown(state)
         if found is None:
             return state, False
-        if (note is not None and found.ref in note.advisory) or locks.is_ours(found):
+        if (isinstance(note, Note) and found.ref in note.advisory) or locks.is_ours(found):
             text = f"the holder still runs on this machine: {locks.words(found.holder)}"
             raise Locked(text, "stop it with Ctrl-C, or wait", rule="lock.in-use")
         if not request.confirm():

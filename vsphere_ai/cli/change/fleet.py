@@ -179,9 +179,9 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
     if is_dry_run():
         return _show_fleets([run], form)
     where = str(inventory.absolute()) if inventory else None
-    shards = tuple(replace(s, yes=more["yes"], inventory=where or s.inventory) for s in run.shards)
+    shards = tuple(s.model_copy(update={"yes": more["yes"], "inventory": where or s.inventory}) for s in run.shards)
     with _opened(replace(place, executor=place.executor or run.executor)) as at:
-        return _carry_out(at, replace(run, shards=shards), form, full=more["verbose"])
+        return _carry_out(at, run.model_copy(update={"shards": shards}), form, full=more["verbose"])
 
 
 @command.command("status")
@@ -200,13 +200,16 @@ def status(fleet: str, form: str) -> int:
 def _show_fleets(runs: Sequence[FleetRun], form: str) -> int:
     """Print how the runs of fleets stand."""
     from vsphere_ai import app
+    from vsphere_ai.documents.fleets import FleetStatusDocument, FleetStatusesDocument
     from vsphere_ai.report.fleets.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text
 
     found = [(run, app.fleet_outcomes(run)) for run in runs]
     if form == "json":
-        fleets = [{"fleet": r.fleet, "started": r.started, "playbook": r.playbook, "shards": o} for r, o in found]
-        click.echo(json_text(fleets=fleets))
+        fleets = tuple(
+            FleetStatusDocument(fleet=r.fleet, started=r.started, playbook=r.playbook, shards=o) for r, o in found
+        )
+        click.echo(json_text(**FleetStatusesDocument(fleets=fleets).as_json()))
         return 0
     for run, outcomes in found:
         click.echo(safe(f"Fleet {run.fleet}  {run.started}  {run.playbook}"))
@@ -236,7 +239,7 @@ def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
     for name in plan.without:
         streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
     if form == "json" and not err:
-        click.echo(json_text(**{k: v for k, v in plan.saved().items() if k not in ("seal", "schema_version")}))
+        click.echo(json_text(**plan.document.as_json()))
     else:
         click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
 
@@ -271,6 +274,7 @@ def _confirmed(plan: FleetPlan, numbers: ConfirmedCounts, *, yes: bool, saved: b
 
 def _carry_out(at: PlanningPlace, run: FleetRun, form: str, *, full: bool) -> int:
     from vsphere_ai import app
+    from vsphere_ai.documents.fleets import FleetAppliedDocument
     from vsphere_ai.report.fleets.fleet_text import outcomes_text
     from vsphere_ai.report.json_text import json_text
 
@@ -284,7 +288,7 @@ def _carry_out(at: PlanningPlace, run: FleetRun, form: str, *, full: bool) -> in
         outcomes = app.carry_out_fleet(run, at.executor(run, stop), progress)
     code = app.fleet_exit_code(outcomes, stop.number)
     if form == "json":
-        click.echo(json_text(fleet=run.fleet, exit_code=code, shards=outcomes))
+        click.echo(json_text(**FleetAppliedDocument(fleet=run.fleet, exit_code=code, shards=outcomes).as_json()))
     else:
         click.echo(outcomes_text(outcomes, width()))
     for line in _way_on(run, outcomes):

@@ -16,7 +16,7 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.app.training.benchmarks.history import newest
-from vsphere_ai.app.training.health.record import last_checks
+from vsphere_ai.app.training.health.history import last_checks
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.assessment import Assessment
 from vsphere_ai.compat.pillars.attested import QUESTIONS

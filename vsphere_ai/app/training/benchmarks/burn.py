@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.benchmarks.burn_samples import Sampler
@@ -25,8 +22,8 @@ from vsphere_ai.benchmarks.programs.burn_benchmark import (
     burned_gpus,
 )
 from vsphere_ai.benchmarks.programs.training_results import BurnResult
-from vsphere_ai.errors import Storage
-from vsphere_ai.security.files import STATE, read_bytes, write_private
+from vsphere_ai.documents.benchmark_history import BurnDigests
+from vsphere_ai.runs.state_files import read_state, write_state
 from vsphere_ai.security.state_dir import own_folder
 
 __all__ = ["BurnOptions", "BurnRequest", "bench_burn"]
@@ -59,7 +56,7 @@ class _Burn(VmBenchmark[BurnResult]):
         super().__init__(self._burn)
 
     def measure(self, place: BenchmarkPlace) -> BurnResult:
-        options, nodes = self._burn.options, place.nodes
+        options, nodes, earlier = self._burn.options, place.nodes, _earlier()
         sampler = Sampler.of(place.read, place.guests, place.hosts)
         run, began = run_name("burn"), time.monotonic()
         pause = min(options.every, options.seconds / 4)
@@ -80,7 +77,6 @@ class _Burn(VmBenchmark[BurnResult]):
         finally:
             sampler.close()
         burned = burned_gpus(nodes, carried, BurnSamples(sampler.samples, sampler.why, sampler.side))
-        earlier = _earlier()
         result = burn_result(nodes, carried, burned, earlier, time.monotonic() - began)
         _remember(earlier, burned)
         return result
@@ -92,10 +88,8 @@ def _file() -> Path:
 
 def _earlier() -> dict[str, dict[str, int]]:
     """Return the digests on which GPUs agreed in earlier burns on this machine, with how many did, by configuration."""
-    try:
-        return TypeAdapter(dict[str, dict[str, int]]).validate_json(read_bytes(_file(), STATE))
-    except (OSError, ValueError):
-        return {}
+    kept = read_state(_file(), BurnDigests)
+    return {key: dict(known) for key, known in kept.digests.items()} if kept else {}
 
 
 def _remember(earlier: dict[str, dict[str, int]], burned: Sequence[Burned]) -> None:
@@ -103,7 +97,4 @@ def _remember(earlier: dict[str, dict[str, int]], burned: Sequence[Burned]) -> N
     for key, (digest, number) in agreed(burned).items():
         known = earlier.setdefault(key, {})
         known[digest] = max(number, known.get(digest, 0))
-    try:
-        write_private(_file(), json.dumps(earlier).encode())
-    except OSError as error:
-        raise Storage(f"{_file()}: {error.strerror}", "what was computed is not kept for later burns") from error
+    write_state(_file(), BurnDigests(digests=earlier), "what was computed is not kept for later burns")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit
-from vsphere_ai.app.training.benchmarks.history import keep_measured
+from vsphere_ai.app.training.benchmarks.history import keep_measured, require_readable
 from vsphere_ai.app.training.nodes.checked import checked
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, guest_settings, read_nodes
 from vsphere_ai.benchmarks.benchmark import Benchmark, R
@@ -68,6 +68,7 @@ def carry_out_benchmark(benchmark: VmBenchmark[R], nodes: NodesRequest, emit: Em
         read = read_nodes(session, nodes, playbook)
         settings, hosts = guest_settings(session.scope.inventory), session.connection.shells
     about.check_count(read.nodes)
+    require_readable(read.estate.about.instance)
     wanted = about.requirements(read.nodes)
     if wanted is not None:
         known = checked((read.nodes, read.states), settings, wanted, emit, rule="bench.preflight")

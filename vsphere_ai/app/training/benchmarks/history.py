@@ -10,11 +10,11 @@ from pathlib import Path
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.training.nodes.listed import NodesResult
 from vsphere_ai.benchmarks.benchmark import Measured
-from vsphere_ai.benchmarks.history import BenchmarkResult, Trend, line_of, read_history, trends
-from vsphere_ai.errors import Storage
+from vsphere_ai.benchmarks.history import Trend, trends
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.model.records.assessment import LatestBenchmark
 from vsphere_ai.model.vm_sets import members_of
-from vsphere_ai.security.files import append_private, reading
+from vsphere_ai.runs.state_files import append_state, read_state_lines
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 FOLDER = "benchmarks"
@@ -28,21 +28,31 @@ def keep_measured(read: NodesResult, measured: Iterable[Measured], emit: Emit) -
     name, trend = set_of(read), None
     for each in measured if name else ():
         made = BenchmarkResult(
-            time.time(), name, each.benchmark, each.operation, each.ranks, each.size, each.value, each.unit
+            at=time.time(),
+            set=name,
+            benchmark=each.benchmark,
+            operation=each.operation,
+            ranks=each.ranks,
+            size=each.size,
+            value=each.value,
+            unit=each.unit,
         )
         trend = keep(read.estate.about.instance, made)
         say_slower(trend, emit)
     return trend
 
 
+def require_readable(instance: str) -> None:
+    """`DamagedDocument` where the history of a vCenter cannot be read: better before than after a measurement."""
+    _read(_file(instance))
+
+
 def keep(instance: str, result: BenchmarkResult) -> Trend | None:
     """Add a result to the history of a vCenter, and return its trend; `Storage` where the file cannot be written."""
-    file = own_folder(FOLDER) / f"{instance}.jsonl"
-    try:
-        append_private(file, line_of(result))
-    except OSError as error:
-        raise Storage(f"{file}: {error.strerror}", "the result was measured, and is not kept") from error
-    return next((t for t in trends(_read(file)) if t.newest == result), None)
+    file = own_folder(FOLDER) / _file(instance).name
+    earlier = _read(file)
+    append_state(file, result, "the result was measured, and is not kept")
+    return next((t for t in trends([*earlier, result]) if t.newest == result), None)
 
 
 def set_of(read: NodesResult) -> str:
@@ -78,9 +88,9 @@ def newest(instance: str) -> Mapping[str, LatestBenchmark]:
     return found
 
 
+def _file(instance: str) -> Path:
+    return state_dir() / FOLDER / f"{instance}.jsonl"
+
+
 def _read(file: Path) -> tuple[BenchmarkResult, ...]:
-    try:
-        with reading(file) as stream:
-            return read_history(line.decode("utf-8", "replace") for line in stream)
-    except FileNotFoundError:
-        return ()
+    return tuple(read_state_lines(file, BenchmarkResult))

@@ -1,0 +1,141 @@
+"""Stored documents: what this tool keeps in files of its own, each with its format, and why one cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from json.decoder import JSONDecodeError
+from typing import ClassVar, Literal, TypeVar
+
+from pydantic import ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.errors import Mark, Storage
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+_AT = re.compile(r" at line (\d+) column (\d+)$")
+Stored = TypeVar("Stored", bound="StoredDocument")
+Location = Sequence[str | int]
+
+
+class StoredPart(DocumentPart):
+    """A part of a stored document: every key is known, and no value is taken for one of another type."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class StoredDocument(StoredPart):
+    """A document that is kept in a file. A subclass with another form than before counts up its `format`."""
+
+    remedy: ClassVar[str] = "move the file away: a new one is begun"
+    """What to do about a file that cannot be read: what is lost with it."""
+    rule: ClassVar[str] = "state.damaged"
+
+    format: Literal[1] = 1
+
+    def as_text(self) -> str:
+        """Return the JSON form on one line; `read_stored` reads it."""
+        return self.model_dump_json()
+
+
+class DamagedDocument(Storage, title="damaged file", rule="state.damaged"):
+    """A file of this tool does not hold what this version writes there. `mark` is where, `field` the key."""
+
+    def __init__(self, mark: Mark, field: str, why: str, remedy: str, rule: str = "") -> None:
+        super().__init__(f"{mark}: {f'{field}: ' if field else ''}{why}", remedy, rule=rule)
+        self.mark, self.field = mark, field
+
+
+def read_stored(model: type[Stored], content: bytes, file: str, first_line: int = 1) -> Stored:
+    """Return the document that the content of a file is; `DamagedDocument` with file, line, column and field.
+
+    `first_line` is the line of the file on which the content begins.
+    """
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        if not content.strip():
+            raise DamagedDocument(Mark(file, first_line, 1), "", "it is empty", model.remedy, model.rule) from None
+        fault = _first(error)
+        mark = _mark(content, fault, file, first_line)
+        raise DamagedDocument(mark, _field(fault["loc"]), _reason(fault), model.remedy, model.rule) from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the field of the first thing that is wrong in a document, and what is."""
+    fault = _first(error)
+    field = _field(fault["loc"])
+    return f"{f'{field}: ' if field else ''}{_reason(fault)}"
+
+
+def _first(error: ValidationError) -> ErrorDetails:
+    """Return what is wrong first: with another format, the rest is expected to differ."""
+    faults = error.errors(include_url=False, include_input=False)
+    return next((each for each in faults if each["loc"] == ("format",)), faults[0])
+
+
+def _reason(fault: ErrorDetails) -> str:
+    if fault["type"] == "json_invalid":
+        return f"it is not JSON: {_AT.sub('', fault['msg'].removeprefix('Invalid JSON: '))}"
+    if fault["loc"] == ("format",):
+        return "it was written by another version of vsphere-ai, this one reads format 1"
+    if fault["type"] == "missing":
+        return "it is missing"
+    if fault["type"] == "extra_forbidden":
+        return "this version has no such key"
+    return f"it {str(fault['msg']).removeprefix('Input ')}"
+
+
+def _field(location: Location) -> str:
+    """Return a path of keys as text; numbers of items, from 0 on, are in brackets."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in location).removeprefix(".")
+
+
+def _mark(content: bytes, fault: ErrorDetails, file: str, first_line: int) -> Mark:
+    if fault["type"] == "json_invalid":
+        found = _AT.search(fault["msg"])
+        line, column = map(int, found.groups()) if found else (1, 1)
+        return Mark(file, first_line + line - 1, max(column, 1))
+    text = content.decode()  # it is UTF-8: it was read as JSON
+    at = position(text, fault["loc"])
+    start = text.rfind("\n", 0, at) + 1
+    return Mark(file, first_line + text.count("\n", 0, at), at - start + 1)
+
+
+def position(text: str, location: Location) -> int:
+    """Return where in a text of JSON the value at a path begins, else the innermost value on the way that is there."""
+    at = _skip(text, 0)
+    for step in location:
+        inner = next((start for key, start in _members(text, at) if key == step), None)
+        if inner is None:
+            break
+        at = inner
+    return at
+
+
+def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
+    """Yield the key of each value directly in the object or list that begins at a place, and where the value begins."""
+    if text[at : at + 1] not in ("{", "["):
+        return
+    is_object, count = text[at] == "{", 0
+    at = _skip(text, at + 1)
+    while text[at : at + 1] not in ("}", "]", ""):
+        key: str | int = count
+        if is_object:
+            key, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)  # behind the colon
+        yield key, at
+        count += 1
+        try:
+            at = _skip(text, _DECODER.raw_decode(text, at)[1])
+        except (JSONDecodeError, RecursionError):
+            return
+        at = _skip(text, at + 1) if text[at : at + 1] == "," else at
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
