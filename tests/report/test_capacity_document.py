@@ -24,21 +24,23 @@ def used(slot, names):
 
 def test_a_time_sliced_gpu_has_sizes_and_no_slices():
     running = (StayingVgpu("vm-1", "grid_a100-20c"), StayingVgpu("vm-2", "grid_a100-20c"))
-    found = gpu_document(used(GpuSlot("esx1", pci(0), A100, "time_sliced", running[:1]), {"vm-1": "train-01"}))
+    found = gpu_document(
+        used(GpuSlot("esx1", pci(0), A100, "time_sliced", running[:1]), {"vm-1": "train-01"})
+    ).as_json()
     assert (found["mode"], found["sizes"]) == ("time_sliced", "equal")
     nothing = {"gpu_instance": None, "placement": None, "guest_driver": None, "licence": None}
     assert found["running"] == [{"vm": "train-01", "profile": "grid_a100-20c", **nothing}]
     assert "slices" not in found
     # the largest first; beside 20 GB only 20 GB
     assert list(found["room"].items())[:3] == [("grid_a100-40c", 0), ("grid_a100-20c", 1), ("grid_a100-10c", 0)]
-    full = gpu_document(used(GpuSlot("esx1", pci(0), A100, "time_sliced", running), {}))
+    full = gpu_document(used(GpuSlot("esx1", pci(0), A100, "time_sliced", running), {})).as_json()
     assert set(full["room"].values()) == {0}
     assert [r["vm"] for r in full["running"]] == ["vm-1", "vm-2"]
 
 
 def test_an_instance_in_the_wrong_place_is_told_with_what_its_move_makes_room_for():
     idle = Instance("1g.5gb", 1)
-    found = gpu_document(GpuUse(GpuSlot("esx1", pci(0), A100, "mig", instances=(idle,))))
+    found = gpu_document(GpuUse(GpuSlot("esx1", pci(0), A100, "mig", instances=(idle,)))).as_json()
     assert (found["slices"], found["free_slices"]) == (8, [0, 2, 3, 4, 5, 6, 7])
     assert found["instances"] == [{"profile": "1g.5gb", "start": 1, "in_use": False}]
     gained = {g["profile"]: g for g in found["defragment"]}
@@ -53,7 +55,7 @@ def test_an_instance_in_the_wrong_place_is_told_with_what_its_move_makes_room_fo
 
 def test_the_names_a_host_lists_are_the_ones_with_room():
     slot = GpuSlot("esx1", pci(0), A100, "mig", offered=frozenset({"grid_a100-1-5c", "grid_a100-3-20c", "odd"}))
-    assert gpu_document(GpuUse(slot))["room"] == {"grid_a100-3-20c": 2, "grid_a100-1-5c": 7}
+    assert gpu_document(GpuUse(slot)).as_json()["room"] == {"grid_a100-3-20c": 2, "grid_a100-1-5c": 7}
 
 
 def shown(hosts, first=()):
@@ -108,7 +110,7 @@ def test_places_and_reasons_of_many_vms_are_not_listed_one_by_one():
 )
 def test_a_refusal_names_who_is_left_over_and_whether_it_is_decided(answer, decided, exact, headline):
     verdict = FitVerdict(answer, False, {"vm-1": Target("vm", "train-01", "vm-1")}, {"vm-1": "esx1"})
-    found = verdict_document(verdict)
+    found = verdict_document(verdict).as_json()
     assert (found["fits"], found["decided"], found["exact"]) == (False, decided, exact)
     assert found["left_over"] == ["train-01"]
     assert verdict.refused

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.errors import Mark
+from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Subject, Verdict, worst
 from vsphere_ai.model.state import Target, TargetKind
 
@@ -97,3 +98,11 @@ def findings_document(findings: Iterable[Finding]) -> dict[str, object]:
     """Return the keys that the document of every command with findings has: the worst verdict, and the findings."""
     every = tuple(findings)
     return {"verdict": worst(every), "findings": findings_json(every)}
+
+
+class FindingsDocument(DocumentPart):
+    """What every command with findings prints; each command has keys of its own besides."""
+
+    verdict: Annotated[Verdict, Field(description="The worst verdict; pass without findings.")]
+    findings: Annotated[tuple[FindingDocument, ...], Field(description="What each rule found of each subject.")]
+    vcenter: Annotated[About | str, Field(description="The vCenter, or its name.")] = ""

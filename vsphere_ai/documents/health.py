@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
+from vsphere_ai.documents.findings import FindingsDocument
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node, NodeGpu
+
+UseState = Literal["busy", "idle", "off", "unknown"]
 
 
 class GpuDocument(DocumentPart):
@@ -37,3 +40,27 @@ class CheckedVmDocument(DocumentPart):
     def of(cls, node: Node, verdict: Verdict) -> Self:
         """Return a VM and its verdict as JSON."""
         return cls(vm=node.vm, host=node.host, verdict=verdict, gpus=tuple(map(GpuDocument.of, node.gpus)))
+
+
+class HealthDocument(FindingsDocument):
+    """What `health` prints."""
+
+    vcenter: Annotated[str, Field(description="The name of the vCenter.")]
+    vms: tuple[CheckedVmDocument, ...]
+
+
+class GpuUseDocument(DocumentPart):
+    """A VM that holds GPUs, and whether it uses them."""
+
+    vm: str
+    host: str
+    gpus: Annotated[tuple[str, ...], Field(description="Their profiles, or addresses of whole GPUs.")]
+    state: UseState
+    since: Annotated[AwareDatetime | None, Field(description="Idle at least since then; null: not idle, or not known.")]
+
+
+class IdleDocument(DocumentPart):
+    """What `health --idle` prints."""
+
+    vcenter: str
+    vms: tuple[GpuUseDocument, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from vsphere_ai.documents.health import UseState
 from vsphere_ai.model.finding import Finding, Subject, Verdict
 from vsphere_ai.model.nodes import Node
 
@@ -61,5 +62,5 @@ class VmUse:
     vm: str
     host: str
     gpus: tuple[str, ...]
-    state: str
+    state: UseState
     since: datetime | None = None

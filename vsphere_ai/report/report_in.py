@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from vsphere_ai.documents.capacity import CapacityDocument
+from vsphere_ai.documents.findings import FindingsDocument
 from vsphere_ai.documents.fleets import FleetPlanDocument
 from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.errors import UsageError
@@ -21,7 +23,6 @@ from vsphere_ai.report.pages.findings_page import findings_report
 from vsphere_ai.report.pages.fleet_plan_page import fleet_plan_report
 from vsphere_ai.report.pages.formats.html import MOST_BYTES, MOST_NODES, weight
 from vsphere_ai.report.pages.plan_page import plan_report
-from vsphere_ai.report.pages.printed_documents import Capacity, Findings
 from vsphere_ai.report.pages.run_page import run_report
 from vsphere_ai.report.pages.trace_page import trace_report
 from vsphere_ai.report.plans.run_record import run_document
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 
 FORMS = ("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 DOCUMENTS: Mapping[str, tuple[type, Callable[[Any], Report]]] = {
-    "check": (Findings, findings_report),
+    "check": (FindingsDocument, findings_report),
     "trace": (TraceDocument, trace_report),
-    "capacity": (Capacity, capacity_report),
+    "capacity": (CapacityDocument, capacity_report),
     "fleet": (FleetPlanDocument, fleet_plan_report),
 }
 """Name of what a command printed -> its shape, and its report."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.documents.capacity import CapacityDocument
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.documents.fleets import FleetAppliedDocument, FleetPlanDocument, FleetStatusesDocument
 from vsphere_ai.documents.trace import TraceDocument
@@ -15,7 +16,6 @@ from vsphere_ai.health.profile import HealthProfile
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import VERDICTS
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
-from vsphere_ai.report.pages.printed_documents import Capacity
 from vsphere_ai.training.job import TrainingJob
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -101,7 +101,7 @@ def _findings(definitions: dict[str, Schema]) -> dict[str, Schema]:
 
 def capacity_schema() -> Schema:
     """Return the schema of what `capacity -o json` prints."""
-    return _of_typed("capacity", Capacity)
+    return _of_typed("capacity", CapacityDocument)
 
 
 def trace_schema() -> Schema:

@@ -34,6 +34,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: E
     Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.capacity import CapacityDocument
     from vsphere_ai.report.gpus.capacity_document import host_documents, verdict_document
     from vsphere_ai.report.gpus.capacity_text import capacity_text
     from vsphere_ai.report.json_text import json_text
@@ -41,7 +42,8 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: E
     result = app.capacity(app.CapacityRequest(playbook, estate, spare_hosts), show_event)
     if form == "json":
         verdict = {"verdict": verdict_document(result.verdict)} if result.verdict else {}
-        click.echo(json_text(vcenter=result.about, hosts=host_documents(result.hosts), **verdict))
+        document = CapacityDocument(vcenter=result.about, hosts=host_documents(result.hosts), **verdict)
+        click.echo(json_text(**document.as_json()))
     else:
         click.echo(capacity_text(result.hosts, result.verdict, full=full))
     return result.exit_code

@@ -68,7 +68,9 @@ def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateReq
     if shown["idle"]:
         vcenter, rows = app.gpu_use(request, show_event)
         document = text.use_document(vcenter, rows)
-        click.echo(json_text(**document) if shown["form"] == "json" else text.use_text(rows, datetime.now(UTC)))
+        click.echo(
+            json_text(**document.as_json()) if shown["form"] == "json" else text.use_text(rows, datetime.now(UTC))
+        )
         return 0
     result = app.check_health(request, show_event, lambda question: agreed(question, yes=shown["yes"]))
     vms = [CheckedVmDocument.of(vm.node, vm.verdict).as_json() for vm in result.vms]

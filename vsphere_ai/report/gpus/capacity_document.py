@@ -1,12 +1,23 @@
-"""Document of `capacity` as plain JSON values: per GPU what runs and what fits, and the verdict on a playbook. Pure."""
+"""Documents of `capacity`, made of what was read: GPUs with what runs and fits, the verdict on a playbook. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import inf
+from typing import Any
 
 from vsphere_ai.capacity.verdict import Fit, Undecided
-from vsphere_ai.documents.findings import findings_json
+from vsphere_ai.documents.capacity import (
+    FitDocument,
+    GpuRoomDocument,
+    HostRoomDocument,
+    InstanceDocument,
+    MoveDocument,
+    PlacedVgpuDocument,
+    PowerOnDocument,
+    RunningVgpuDocument,
+)
+from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.gpu.mig.drawing import draw
 from vsphere_ai.gpu.mig.fragmentation import fragmentation
 from vsphere_ai.gpu.mig.search import Instance
@@ -14,60 +25,59 @@ from vsphere_ai.gpu.vgpus.slot import GpuSlot, Takes, most
 from vsphere_ai.gpu.vgpus.vgpu import InstanceShare, VgpuProfile
 from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
 
-Document = dict[str, object]
 
-
-def host_documents(hosts: Mapping[str, Iterable[GpuUse]]) -> list[Document]:
+def host_documents(hosts: Mapping[str, Iterable[GpuUse]]) -> tuple[HostRoomDocument, ...]:
     """Return each host with its GPUs."""
-    return [{"host": name, "gpus": [gpu_document(gpu) for gpu in gpus]} for name, gpus in hosts.items()]
+    return tuple(HostRoomDocument(host=name, gpus=tuple(map(gpu_document, gpus))) for name, gpus in hosts.items())
 
 
-def gpu_document(gpu: GpuUse) -> Document:
+def gpu_document(gpu: GpuUse) -> GpuRoomDocument:
     """Return one GPU: what runs, how many more vGPUs of each profile fit, and under MIG its slices."""
     slot = gpu.slot
-    return {
-        "pci": slot.pci,
-        "board": slot.board.key,
-        "title": slot.board.title,
-        "mode": slot.mode,
-        "sizes": "mixed" if slot.kind.mixed else "equal",
-        "running": [_running(used) for used in gpu.running],
-        "room": room_by_profile(slot),
-        **({"placement_known": not slot.guessed} if slot.has_places else {}),
-        **(_slices(slot) if slot.mode == "mig" else {}),
-    }
+    more: dict[str, Any] = {"placement_known": not slot.guessed} if slot.has_places else {}
+    more |= _slices(slot) if slot.mode == "mig" else {}
+    return GpuRoomDocument(
+        pci=slot.pci,
+        board=slot.board.key,
+        title=slot.board.title,
+        mode=slot.mode,
+        sizes="mixed" if slot.kind.mixed else "equal",
+        running=tuple(map(_running, gpu.running)),
+        room=room_by_profile(slot),
+        **more,
+    )
 
 
-def _running(used: UsedVgpu) -> Document:
+def _running(used: UsedVgpu) -> RunningVgpuDocument:
     guest = used.guest
-    return {
-        "vm": used.vm,
-        "profile": used.profile,
-        "gpu_instance": guest and guest.gi,
-        "placement": guest and guest.placement,
-        "guest_driver": guest and guest.guest_driver,
-        "licence": guest and guest.licence,
-    }
+    return RunningVgpuDocument(
+        vm=used.vm,
+        profile=used.profile,
+        gpu_instance=guest.gi if guest else None,
+        placement=guest.placement if guest else None,
+        guest_driver=guest.guest_driver if guest else None,
+        licence=guest.licence if guest else None,
+    )
 
 
-def _slices(slot: GpuSlot) -> Document:
+def _slices(slot: GpuSlot) -> Mapping[str, object]:
     found = fragmentation(slot.board, slot.present, driver_major=slot.driver_major)
     return {
         "slices": slot.board.memory_slices,
-        "picture": list(draw(slot.board, slot.present)),
-        "instances": [_instance(i) for i in slot.present],
-        "free_slices": list(found.free),
-        "stranded_slices": list(found.stranded),
-        "defragment": [
-            {"profile": r.profile, "now": r.now, "after": r.after, "move_for_one_more": [_instance(i) for i in r.move]}
+        "picture": tuple(draw(slot.board, slot.present)),
+        "instances": tuple(map(_instance, slot.present)),
+        "free_slices": tuple(found.free),
+        "stranded_slices": tuple(found.stranded),
+        "defragment": tuple(
+            MoveDocument(profile=r.profile, now=r.now, after=r.after, move_for_one_more=tuple(map(_instance, r.move)))
             for r in found.profiles
             if r.move
-        ],
+        ),
     }
 
 
-def _instance(instance: Instance) -> Document:
-    return {"profile": instance.profile_name, "start": instance.start, "in_use": instance.in_use}
+def _instance(instance: Instance) -> InstanceDocument:
+    return InstanceDocument(profile=instance.profile_name, start=instance.start, in_use=instance.in_use)
 
 
 def room_by_profile(slot: GpuSlot) -> dict[str, int]:
@@ -96,20 +106,23 @@ def room_by_profile(slot: GpuSlot) -> dict[str, int]:
     return {name: most(slot.kind, slot.state, name) for name in ordered}
 
 
-def verdict_document(verdict: FitVerdict) -> Document:
+def verdict_document(verdict: FitVerdict) -> FitDocument:
     """Return a verdict, with the order in which VMs power on, or with the VMs that are left over."""
     answer = verdict.answer
-    common = {
-        "fits": verdict.fits,
-        "exact": answer.exact,
-        "decided": not isinstance(answer, Undecided),
-        "spare_hosts": verdict.spare_hosts,
-        "problems": findings_json(verdict.problems),
-    }
+    more: dict[str, Any] = {}
     if isinstance(answer, Fit):
-        return {**common, "warnings": list(answer.warnings), "power_on_order": _places(verdict, answer)}
-    left = left_over(verdict, answer.vms)
-    return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
+        more |= {"warnings": tuple(answer.warnings), "power_on_order": _places(verdict, answer)}
+    else:
+        left = tuple(left_over(verdict, answer.vms))
+        more |= {"explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
+    return FitDocument(
+        fits=verdict.fits,
+        exact=answer.exact,
+        decided=not isinstance(answer, Undecided),
+        spare_hosts=verdict.spare_hosts,
+        problems=tuple(map(FindingDocument.of, verdict.problems)),
+        **more,
+    )
 
 
 def left_over(verdict: FitVerdict, vms: Iterable[str]) -> list[str]:
@@ -117,13 +130,13 @@ def left_over(verdict: FitVerdict, vms: Iterable[str]) -> list[str]:
     return sorted(verdict.targets[ref].name for ref in vms)
 
 
-def _places(verdict: FitVerdict, fit: Fit) -> Sequence[Document]:
-    return [
-        {
-            "vm": verdict.targets[ref].name,
-            "host": host,
-            "registered_on": verdict.homes[ref],
-            "vgpus": [{"gpu": p.gpu, "profile": p.profile, "start": p.start} for p in places],
-        }
+def _places(verdict: FitVerdict, fit: Fit) -> tuple[PowerOnDocument, ...]:
+    return tuple(
+        PowerOnDocument(
+            vm=verdict.targets[ref].name,
+            host=host,
+            registered_on=verdict.homes[ref],
+            vgpus=tuple(PlacedVgpuDocument(gpu=p.gpu, profile=p.profile, start=p.start) for p in places),
+        )
         for ref, (host, places) in fit.assignment.items()
-    ]
+    )

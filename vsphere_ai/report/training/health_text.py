@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from vsphere_ai.documents.health import GpuUseDocument, IdleDocument
 from vsphere_ai.health.finding import VmUse
 from vsphere_ai.health.profile import MEASURES, Learned
 from vsphere_ai.model.text import counted, safe
@@ -27,13 +28,10 @@ def _use(row: VmUse, now: datetime) -> str:
     return f"idle for {minutes // 60} h {minutes % 60} min or more" if minutes else "idle"
 
 
-def use_document(vcenter: str, rows: Sequence[VmUse]) -> dict[str, object]:
-    """Return the same as values for JSON."""
-    found = [
-        {"vm": r.vm, "host": r.host, "gpus": list(r.gpus), "state": r.state, "since": r.since and r.since.isoformat()}
-        for r in rows
-    ]
-    return {"vcenter": vcenter, "vms": found}
+def use_document(vcenter: str, rows: Sequence[VmUse]) -> IdleDocument:
+    """Return the same as a document."""
+    vms = (GpuUseDocument(vm=r.vm, host=r.host, gpus=r.gpus, state=r.state, since=r.since) for r in rows)
+    return IdleDocument(vcenter=vcenter, vms=tuple(vms))
 
 
 def profile_text(found: Learned) -> str:

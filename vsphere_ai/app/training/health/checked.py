@@ -11,6 +11,7 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.health.history import HealthHistory
 from vsphere_ai.app.training.health.read import HealthRead, read_health, with_counters
 from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.documents.health import UseState
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health import dcgm
 from vsphere_ai.health.checks import ObservedVm, VmHealth, gpu_events, judge, xid_findings
@@ -142,7 +143,7 @@ def _use(read: HealthRead, history: HealthHistory, now: datetime) -> Iterator[Vm
     for node in (o.node for o in read.observed if o.node.gpus):
         gpus = tuple(dict.fromkeys(gpu.host_pci or gpu.profile or gpu.guest_pci for gpu in node.gpus))
         used = read.use.get(node.vm)
-        state = "off" if node.vm in read.off else "unknown" if used is None else "busy" if used else "idle"
+        state: UseState = "off" if node.vm in read.off else "unknown" if used is None else "busy" if used else "idle"
         since = (history.idle_since(node.vm) or now) if state == "idle" else None
         yield VmUse(node.vm, node.host, gpus, state, since)
 
