@@ -7,7 +7,15 @@ from support.estates import ESX1, estate, host, made, wants
 from support.missions import DESIRED, plain_farm
 
 from vsphere_ai.model.steps import what
-from vsphere_ai.planning.scheduling.expected_time import StepTimes, Usual, limit_of, seconds_left, sort_of, step_times
+from vsphere_ai.planning.scheduling.expected_time import (
+    Pace,
+    StepTimes,
+    Usual,
+    limit_of,
+    seconds_left,
+    sort_of,
+    step_times,
+)
 from vsphere_ai.planning.scheduling.expected_time import estimate as estimate_of
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
@@ -108,3 +116,28 @@ def test_waits_have_limits():
     assert limits["host-back"] > limits["gpus-answer"] > 0
     assert limits["enter-maintenance"] > 0
     assert limits["reboot"] is None
+
+
+def test_time_left_follows_what_the_run_itself_has_shown():
+    """Guesses of a boot are of 10 minutes; where four of eight hosts were back in 2 s, the others take 2 s as well."""
+    kind = next(p.step for p in MISSION if what(p.step) == "host-back")
+    steps = [PlannedStep(f"s{n:03}", kind, ()) for n in range(8)]
+    pace = Pace(steps, step_times(steps, {}, 0, 1))
+    assert seconds_left(steps, pace.now(), {}, ()) == 8 * 600
+    for planned in steps[:4]:
+        pace.end(planned, 2.0)
+    assert seconds_left(steps, pace.now(), {}, {p.id for p in steps[:4]}) == 4 * 2
+
+
+def test_what_earlier_runs_have_shown_weighs_as_much_as_their_steps():
+    steps = [PlannedStep(f"s{n:03}", MISSION[0].step, ()) for n in range(5)]
+    pace = Pace(steps, step_times(steps, known_of(steps, 10.0), 1, 1))  # four of 10 s
+    pace.end(steps[0], 20.0)
+    assert seconds_left(steps, pace.now(), {}, {steps[0].id}) == 4 * 12
+
+
+def test_that_other_steps_were_fast_makes_none_faster():
+    pace = Pace(MISSION, step_times(MISSION, {}, 0, 8))
+    fast = next(p for p in MISSION if what(p.step) != "host-back")
+    pace.end(fast, 0.01)
+    assert seconds_left(MISSION, pace.now(), {}, {fast.id}) > 600

@@ -231,9 +231,9 @@ def test_the_heads_of_the_columns_and_the_names_of_those_that_wait_are_whole(wid
     plan = plan_of(32, 256)
     view = LiveText(plan, RUN, times_of(plan, 600.0, times=0))
     for now, event in carried_out(plan):
-        view.see(event, now)
-        if event.what == "done":
+        if event.what == "done":  # times of steps like it are no guesses afterwards
             break
+        view.see(event, now)
     lines = view.lines(width, 40, now + 5.0)
     (head,) = [line for line in lines if "HOST OR VM" in line]
     assert head.endswith("TIME (~ GUESS)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from vsphere_ai.model.state import Target
@@ -128,6 +128,38 @@ def seconds_left(
     seconds = {p.id: max(0.0, times.steps[p.id].seconds - running.get(p.id, 0.0)) for p in left}
     begun = _laid_out(left, seconds, times.parallel, frozenset(running))
     return max((end for _, end in begun.values()), default=0.0)
+
+
+@dataclass
+class Pace:
+    """Times of the steps of a run that goes on, by what its own steps have taken beside what earlier runs took.
+
+    A step of which no other like it has ended keeps its usual time: that some are fast does not make a reboot faster.
+    """
+
+    steps: Sequence[PlannedStep]
+    times: StepTimes
+    _took: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _ended: dict[str, float] = field(default_factory=dict)
+
+    def end(self, planned: PlannedStep, seconds: float) -> None:
+        """Note that a step was carried out, which took so many seconds."""
+        self._took[sort_of(what(planned.step), planned.step.summary)].append(seconds)
+        self._ended[planned.id] = seconds
+
+    def now(self) -> StepTimes:
+        """Return what each step takes: what it took where it has ended, else what such steps take in this run."""
+        found = {p.id: self._of(p) for p in self.steps} if self._took else self.times.steps
+        return replace(self.times, steps=found)
+
+    def _of(self, planned: PlannedStep) -> Usual:
+        usual, own = self.times.steps[planned.id], self._took.get(sort_of(what(planned.step), planned.step.summary))
+        if planned.id in self._ended:
+            return Usual(self._ended[planned.id], usual.times + 1)
+        if not own:
+            return usual
+        times = usual.times + len(own)
+        return Usual((usual.seconds * usual.times + sum(own)) / times, times)
 
 
 def limit_of(step: Step) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vsphere_ai.model.names.name_ranges import quoted
 from vsphere_ai.model.text import columns, counted, cut, filled, safe
 from vsphere_ai.planning.outcome import RunEvent
-from vsphere_ai.planning.scheduling.expected_time import StepTimes, seconds_left
+from vsphere_ai.planning.scheduling.expected_time import Pace, StepTimes, seconds_left
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.report.folding import how_many
 from vsphere_ai.report.plans.plan_impact import rounded
@@ -26,7 +26,7 @@ class _Shard:
 
     state: str = "waiting"
     steps: Sequence[PlannedStep] = ()
-    times: StepTimes = field(default_factory=StepTimes)
+    pace: Pace = field(default_factory=lambda: Pace((), StepTimes()))
     running: dict[str, tuple[PlannedStep, float]] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     failed: int = 0
@@ -38,7 +38,7 @@ class _Shard:
         """Return the seconds that it takes at least; asked anew only now and then, as its plan may be large."""
         if self.state in RUNNING and now - self.at >= max(1.0, len(self.steps) / 1000):
             since = {name: now - began for name, (_, began) in self.running.items()}
-            self.seconds, self.at = seconds_left(self.steps, self.times, since, self.ended), now
+            self.seconds, self.at = seconds_left(self.steps, self.pace.now(), since, self.ended), now
         return self.seconds if self.state in RUNNING else 0.0
 
     def now(self) -> str:
@@ -75,7 +75,7 @@ class FleetLive:
 
     def begin(self, vcenter: str, run: StartedRun) -> None:
         """Note that the run of a vCenter carries its steps out."""
-        self._shards[vcenter] = _Shard("working", run.steps, run.times)
+        self._shards[vcenter] = _Shard("working", run.steps, Pace(run.steps, run.times))
 
     def see(self, vcenter: str, event: RunEvent, now: float) -> None:
         """Take an event of the run of a vCenter."""
@@ -88,7 +88,9 @@ class FleetLive:
             shard.running[planned.id] = planned, now
             shard.text = ""
         elif event.what in _ENDS:
-            shard.running.pop(planned.id, None)
+            begun = shard.running.pop(planned.id, None)
+            if begun is not None and event.what == "done":
+                shard.pace.end(planned, now - begun[1])
             shard.ended.add(planned.id)
             shard.failed += event.what in ("failed", "unknown")
 
@@ -122,7 +124,7 @@ class FleetLive:
                     shard.state,
                     _of(len(shard.ended), len(shard.steps) or self._sizes[name]),
                     str(shard.failed) if shard.failed else "",
-                    f"{'~' if shard.times.guessed else ''}{rounded(left)}" if left else "",
+                    f"{'~' if shard.pace.times.guessed else ''}{rounded(left)}" if left else "",
                     safe(shard.now()),
                 )
             )
@@ -144,7 +146,7 @@ class FleetLive:
         over, left = sum(s.state in ENDED for s in shards), max((s.left(now) for s in shards), default=0.0)
         size = min(BAR, width // 4)
         full = int(size * ended / total) if total else size
-        guessed = any(s.times.guessed for s in shards if s.state in RUNNING)
+        guessed = any(s.pace.times.guessed for s in shards if s.state in RUNNING)
         line = f" [{'#' * full}{'.' * (size - full)}] {ended} of {counted(total, 'step')}"
         parts = [
             f"{over} of {counted(len(shards), 'vCenter')} ended",

@@ -10,7 +10,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import columns, counted, cut, filled, safe
 from vsphere_ai.planning.outcome import RunEvent
 from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.scheduling.expected_time import StepTimes, limit_of, seconds_left
+from vsphere_ai.planning.scheduling.expected_time import Pace, StepTimes, limit_of, seconds_left
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
 from vsphere_ai.report.folding import how_many, names
 from vsphere_ai.report.layout import grouped
@@ -48,8 +48,7 @@ class LiveText:
         self._ended: set[str] = set()
         self._failed: list[tuple[PlannedStep, str]] = []
         self._done = 0
-        self._whole = sum(each.seconds for each in times.steps.values()) or 1.0
-        self._worth = 0.0
+        self._pace = Pace(plan.steps, times)
         self._waits = ""
         self._stopping = False
         self._seconds, self._at = 0.0, float("-inf")
@@ -68,13 +67,14 @@ class LiveText:
         elif event.what == "progress" and planned.id in self._running:
             self._running[planned.id].text = event.text.rpartition(", ")[0] if event.text.endswith(" s") else event.text
         elif event.what in ("done", "skipped", *_BAD):
-            self._end(event, planned)
+            self._end(event, planned, now)
 
-    def _end(self, event: RunEvent, planned: PlannedStep) -> None:
-        self._running.pop(planned.id, None)
+    def _end(self, event: RunEvent, planned: PlannedStep, now: float) -> None:
+        running = self._running.pop(planned.id, None)
+        if running is not None and event.what == "done":
+            self._pace.end(planned, now - running.since)
         self._ended.add(planned.id)
         self._left[self._unit[planned.id]] -= 1
-        self._worth += self._times.steps[planned.id].seconds
         self._done += event.what == "done"
         if event.what in _BAD:
             self._failed.append((planned, f"{WORDS[event.what]}: {event.text}"))
@@ -145,10 +145,12 @@ class LiveText:
     def _bar(self, width: int, now: float) -> list[str]:
         if now - self._at >= max(1.0, len(self._plan.steps) / 1000):
             running = {name: now - r.since for name, r in self._running.items()}
-            self._seconds, self._at = seconds_left(self._plan.steps, self._times, running, self._ended), now
+            self._times, self._at = self._pace.now(), now
+            self._seconds = seconds_left(self._plan.steps, self._times, running, self._ended)
         times = self._times.steps
         part = sum(min(times[n].seconds, now - r.since) for n, r in self._running.items())
-        share = min(1.0, (self._worth + part) / self._whole)
+        worth = sum(times[n].seconds for n in self._ended)
+        share = min(1.0, (worth + part) / (sum(each.seconds for each in times.values()) or 1.0))
         size = min(BAR, width // 4)
         full = int(share * size)
         total = len(self._plan.steps)
