@@ -300,7 +300,7 @@ def dynamic_devices_are_matched_together():
     )
     situation = farm(**{"hardware.pciDevice": devices, "config.pciPassthruInfo": passed})
     either, small = pci.Claim(models=frozenset({A30, A100})), pci.Claim(models=frozenset({A30}))
-    locked = vm(reserved_mb=gb(16))
+    locked = vm(reserved_mb=gb(16), window_gb=256, firmware="efi")
     assert answer(situation, replace(locked, claims=(either, small)))[0] == "yes"
     assert answer(situation, replace(locked, claims=(small, small)))[0] == "no"
     assert answer(situation, replace(locked, claims=(pci.Claim("0000:3b:00.0"), small)))[0] == "no"

@@ -59,6 +59,23 @@ def test_vgpus_of_the_source_take_room_on_gpus(on, version):
     assert {power for power, _ in of_set(cli).values()} == {"poweredOn"}
 
 
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        (WITH_VGPU.replace("'128'", "'64'"), "admission.mmio-window"),
+        (WITH_VGPU.replace("'TRUE'", "'FALSE'"), "admission.mmio-window"),
+        (WITH_VGPU.replace("firmware: efi", "firmware: bios", 1), "admission.gpu-firmware"),
+    ],
+)
+def test_a_gpu_of_the_source_has_no_room_in_the_addresses_of_its_clones(on, source, rule):
+    """The play that writes the GPU itself sets what it needs."""
+    cli = on(farm(source, hosts=1, version="8.0.3"))
+    assert rule in refused(cli, made(8))
+    if rule == "admission.mmio-window":
+        applied(cli, made(8, "  vgpu: [grid_a100x-40c]\n"))
+        assert {power for power, _ in of_set(cli).values()} == {"poweredOn"}
+
+
 def test_a_device_of_the_source_is_on_one_host(on):
     """Its address is that of one device: one clone runs, on the host of the source."""
     cli = on(farm(SOURCE).replace("sharedDirect", "shared"))

@@ -246,3 +246,36 @@ def _prepared_users(case, rng):
         return None
     play["vm_set"]["users"] = [{"name": "ops", "ssh_authorized_keys": [sets.KEY]}]
     return play["vms"]
+
+
+@fault("a source whose GPU has no room in its addresses", always, of_sets=True)
+def _mmio(case, rng):
+    """A vGPU with all memory of a board of more than 16 GB: the VM powers on with a large window and EFI only."""
+    play = with_gpu(case, rng)
+    if play is None:
+        return None
+    image = case.vm(sets.IMAGE)
+    if rng.random() < 0.3:
+        image.more["firmware"] = "bios"
+    else:
+        image.more["extra_config"] = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "32"}
+    return image.name
+
+
+@fault("a source with a GPU", never, of_sets=True)
+def _gpu(case, rng):
+    return with_gpu(case, rng) and sets.IMAGE
+
+
+def with_gpu(case, rng):
+    """Let a set have one VM, whose source has a vGPU with all memory of a board; return its play, or None."""
+    for host in case.hosts:
+        whole = max(host.board.sliced) if host.board else 0
+        free = host.shared_direct and not host.mig and not any(v.vgpu for v in case.on(host))
+        if whole > 16 and free and host.cluster and (play := sets.make(case, rng, count=1, rules=False)):
+            if play["vm_set"]["cluster"] != host.cluster:
+                return None
+            image = case.vm(sets.IMAGE)
+            image.host, image.vgpu = host.name, (f"{host.board.stem}-{whole}c",)
+            return play
+    return None

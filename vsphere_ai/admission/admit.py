@@ -64,9 +64,13 @@ def properties() -> Mapping[str, tuple[str, ...]]:
 
 
 @cache
-def requirements(*, shared: bool, without: tuple[str, ...] = ()) -> tuple[Requirement, ...]:
-    """Return the requirements that depend on what else is there (`shared`), or only the others; `without` some."""
-    return tuple(r for r in every_requirement() if r.shared is shared and r.id not in without)
+def requirements(*, shared: bool, of_host: bool = False, without: tuple[str, ...] = ()) -> tuple[Requirement, ...]:
+    """Return the requirements that depend on what else is there (`shared`), or only the others; `without` some.
+
+    `of_host`: only those that a host may answer otherwise than another one.
+    """
+    asked = (r for r in every_requirement() if r.shared is shared and r.id not in without)
+    return tuple(r for r in asked if not (of_host and r.of_vm))
 
 
 def is_weighed_as_a_whole(cluster: Facts) -> bool:

@@ -105,6 +105,8 @@ class Requirement:
     """Faults of vCenter that it foresees."""
     shared: bool = False
     """Whether VMs take it from each other: the answer depends on what else is there."""
+    of_vm: bool = False
+    """Whether every host answers alike, so that none is better than another one."""
     of_cluster: Callable[[Facts], bool] = lambda _cluster: False
     """Whether the answer depends on every host of that cluster, and on all VMs there."""
     in_service: Callable[[Facts], bool] = lambda _cluster: False

@@ -14,10 +14,12 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.host_cpus import AUTO_CORES, VM_CORES, cores_of_socket
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.gpu.vgpus.window import size_of
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
+from vsphere_ai.model.vm_sets import settings_of
 
 CPUS = "config.hardware.numCPU"
 MEMORY, LOCKED = "config.hardware.memoryMB", "config.memoryReservationLockedToMax"
@@ -27,9 +29,10 @@ OVERHEAD = "config.initialOverhead.initialMemoryReservation"
 FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardware.device"
 POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
 SWAP_PLACE, AFFINITY = "config.swapPlacement", "config.cpuAffinity"
+SETTINGS = "config.extraConfig"
 PATHS = (
     *(CPUS, VM_CORES, AUTO_CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, THREADS_PER_CORE, AFFINITY),
-    *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE),
+    *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE, SETTINGS),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
 SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
@@ -87,6 +90,8 @@ class Machine:
     threads_per_core: int = 1
     version: int | None = None
     firmware: str = ""
+    window_gb: int | None = None
+    """Size of its 64-bit MMIO window, 0 where it is off."""
     vgpus: tuple[str, ...] = ()
     claims: tuple[pci.Claim, ...] = ()
     functions: tuple[Demand, ...] = ()
@@ -132,6 +137,7 @@ def facts_after(facts: Facts, steps: Iterable[Step]) -> Facts:
     """Return a VM as vCenter will show it once the reconfigures and upgrades of these steps are done."""
     changed: dict[str, object] = {}
     devices: Sequence[VirtualObject] = facts.get(DEVICES) or ()
+    settings: Sequence[VirtualObject] = facts.get(SETTINGS) or ()
     for step in steps:
         if isinstance(step, Invoke) and step.method == "UpgradeVM_Task":
             changed[VERSION] = str(step.args.get("version") or changed.get(VERSION, facts.get(VERSION)))
@@ -140,9 +146,17 @@ def facts_after(facts: Facts, steps: Iterable[Step]) -> Facts:
             for name, path in (("memoryAllocation", RESERVED), ("cpuAllocation", MHZ_RESERVED)):
                 if name in step.spec:
                     changed[path] = step.spec[name].get("reservation")
+            if step.extra_config:
+                settings = changed[SETTINGS] = _set(settings, step.extra_config)
             if step.device_changes:
                 devices = changed[DEVICES] = tuple(_changed(devices, step.device_changes))
     return facts.having(changed) if changed else facts
+
+
+def _set(options: Iterable[VirtualObject], keys: Iterable[tuple[str, str]]) -> tuple[VirtualObject, ...]:
+    """Return advanced settings with some set; an empty value removes a key."""
+    values: dict[str, object] = {str(o["key"]): o.get("value") for o in options} | dict(keys)
+    return tuple({"key": key, "value": value} for key, value in values.items() if value != "")
 
 
 def _changed(devices: Iterable[VirtualObject], changes: Sequence[VirtualObject]) -> list[VirtualObject]:
@@ -195,6 +209,7 @@ def machine_of(
         threads_per_core=int(facts.get(THREADS_PER_CORE) or 1),
         version=hardware_number(facts.get(VERSION)),
         firmware=str(facts.get(FIRMWARE) or ""),
+        window_gb=None if facts.get(SETTINGS) is None else size_of(settings_of(facts)),
         vgpus=vgpus,
         claims=claims,
         functions=functions,

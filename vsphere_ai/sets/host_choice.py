@@ -41,7 +41,7 @@ from vsphere_ai.sets.rules import allows
 NO_ROOM = "no-room"
 """The fault of a new VM for which hosts would do, but none has room."""
 ALONE = (
-    *requirements(shared=False, without=("admission.sockets",)),
+    *requirements(shared=False, of_host=True),
     *(r for r in every_requirement() if r.id == "admission.sriov"),
 )
 """Requirements of host and VM only, judged on a host without VMs; what no host changes is said by the plan."""

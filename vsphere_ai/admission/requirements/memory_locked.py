@@ -12,6 +12,7 @@ from vsphere_ai.admission.machine import Machine
     occasions=STARTS | {"ha_restart"},
     source="vSphere Virtual Machine Administration 8.0, PCI devices (sched.mem.min has to be equal to memsize)",
     faults=("GenericVmConfigFault",),
+    of_vm=True,
 )
 def memory_locked(case: AdmissionCase) -> Reason | None:
     """VMs with certain devices power on only with all of their memory reserved.

@@ -70,6 +70,7 @@ def vcpus_of_host(case: AdmissionCase) -> Reason | None:
     occasions=STARTS,
     source="vSphere Web Services API, VirtualHardware.numCoresPerSocket",
     faults=("NumVirtualCoresPerSocketNotSupported",),
+    of_vm=True,
 )
 def sockets(case: AdmissionCase) -> Reason | None:
     """The number of cores per socket divides the number of vCPUs; of a host this says nothing."""

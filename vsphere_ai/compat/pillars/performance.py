@@ -5,7 +5,7 @@ from __future__ import annotations
 from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, host_rule, set_rule, vm_rule
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
 from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
-from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY, size_of
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
@@ -214,11 +214,11 @@ def mmio_size(case: PillarCase) -> Finding | None:
     memory = sum(state.gpu_memory_gb(vm, view) for state in states)
     if not memory:
         return None
-    keys, planned = settings_of(case.facts), [vars(state) for state in states]
-    on = str(keys.get(MMIO_KEY, "")).lower() == "true" or any(p.get("mmio_64bit") for p in planned)
-    shown = str(keys.get(MMIO_SIZE_KEY, ""))
-    size = max([int(shown) if shown.isdigit() else 0, *(p.get("mmio_size_gb") or 0 for p in planned)])
-    need = mmio_size_gb(memory)
+    planned = [vars(state) for state in states]
+    size = max(
+        [size_of(settings_of(case.facts)), *(p.get("mmio_size_gb") or 0 for p in planned if p.get("mmio_64bit"))]
+    )
+    on, need = size > 0, mmio_size_gb(memory)
     seen = (MMIO_KEY, on), (MMIO_SIZE_KEY, size), ("memory of all GPUs", f"{memory} GB")
     if on and size >= need:
         return case.passed(f"a window of {size} GB for {memory} GB of GPU memory", *seen)

@@ -23,9 +23,7 @@ from vsphere_ai.capacity.verdict import Answer, Fit, Undecided
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.planning.moves.placing import placed
 
-ANYWHERE = ("admission.memory-locked", "admission.sockets")
-"""Requirements that look at no host."""
-ALONE = requirements(shared=False, without=ANYWHERE)
+ALONE = requirements(shared=False, of_host=True)
 TOGETHER = requirements(shared=True, without=("admission.gpu",))
 SHOWN = 3
 """Hosts that a refusal names with their reasons."""
@@ -130,8 +128,7 @@ class Elsewhere:
         situation, names = self.situation.copy(), {facts.ref: name for name, facts in self._hosts.items()}
         for ref in near:
             situation.leave(ref)
-        # that not all of its memory is reserved is no matter of a host
-        vms = [replace(self._machine(ref), demands_all_memory=()) for ref in near]
+        vms = [self._machine(ref) for ref in near]
         vms.sort(key=lambda vm: (-(vm.reserved_mb or 0), vm.name))
 
         def hosts(vm: Machine) -> Iterator[Facts]:
@@ -158,8 +155,7 @@ class Elsewhere:
             names = sorted(near[vm.ref], key=lambda name: (name != chosen[vm.ref], name))
             yield from (self._hosts[name] for name in names)
 
-        # that not all of its memory is reserved is no matter of a host
-        found = placed([replace(vm, demands_all_memory=()) for vm in vms], situation, self.occasion, hosts)
+        found = placed(vms, situation, self.occasion, hosts)
         return why if found is None else ""
 
     def _against(self, situation: Situation, vms: Sequence[Machine], chosen: Mapping[str, str]) -> str:

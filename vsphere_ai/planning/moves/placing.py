@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from vsphere_ai.admission.admit import admit
+from vsphere_ai.admission.admit import admit, requirements
 from vsphere_ai.admission.base import Occasion
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.model.facts import Facts
 
+OF_HOSTS = (*requirements(shared=False, of_host=True), *requirements(shared=True))
+"""What a VM is refused for on every host alike is no matter of its place."""
 STEPS = 2_000
 """Hosts that are tried for several VMs, before they are said to have no places together."""
 FEW = 4
@@ -33,7 +35,7 @@ def placed(
         unsure = []
         for host in hosts(vm):
             left[0] -= 1
-            answer = admit(vm, host, situation, occasion).answer if left[0] >= 0 else "no"
+            answer = admit(vm, host, situation, occasion, OF_HOSTS).answer if left[0] >= 0 else "no"
             if answer == "yes":
                 yield host.ref
             elif answer == "unknown":

@@ -19,9 +19,6 @@ from vsphere_ai.lab.managed.refusals import power_on_failed
 from vsphere_ai.lab.managed.vms import device_groups
 
 VMIOP = vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo
-LARGE_BAR_GB = 24
-"""Below this a board's memory fits into the default 64-bit MMIO window of 32 GB and below 4 GB of BIOS."""
-DEFAULT_WINDOW_GB = 32
 SEVERAL_TYPES = (8, 0, 0)
 """The first ESXi release on which the vGPUs of a VM may be of several types."""
 _FRAME_BUFFER = re.compile(r"-(\d+)[a-z]+$")
@@ -60,16 +57,9 @@ def _unsuitable(case: LabCase, wanted: list[str], machine: LabHost) -> Faults:
         yield power_on_failed(vgpus.NO_DEVICE.format(missing))
         return
     boards = [gpu.board for gpu in machine.gpus]
-    full = [name for name in wanted if any(_frame_buffer(name) == b.memory_gb for b in boards)]
+    full = [name for name in wanted if any(frame_buffer_gb(name) == b.memory_gb for b in boards)]
     if len(wanted) > 1 and (len(set(wanted)) > 1 or not full) and machine.release < SEVERAL_TYPES:
         yield power_on_failed("Multiple vGPUs of a virtual machine must be of one type with the full frame buffer.")
-    if not full or _frame_buffer(full[0]) < LARGE_BAR_GB:
-        return
-    if case.config.firmware != "efi":
-        yield power_on_failed("The firmware cannot map the large BAR of the device; EFI is required.")
-        return
-    if _mmio_window(case.config) < 2 * _power_of_two(sum(_frame_buffer(name) for name in full)):
-        yield power_on_failed("The 64-bit MMIO space is too small for the device.", "pciPassthru.64bitMMIOSizeGB")
 
 
 def no_graphics(machine: LabHost, wanted: list[str]) -> Exception:
@@ -82,18 +72,7 @@ def no_graphics(machine: LabHost, wanted: list[str]) -> Exception:
     return error
 
 
-def _frame_buffer(profile: str) -> int:
+def frame_buffer_gb(profile: str) -> int:
+    """Return the memory of a vGPU type in GB, 0 where its name has none."""
     found = _FRAME_BUFFER.search(profile)
     return int(found.group(1)) if found else 0
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
-def _mmio_window(config: Any) -> int:
-    keys = {o.key.lower(): str(o.value) for o in config.extraConfig or ()}
-    if keys.get("pcipassthru.use64bitmmio", "").lower() != "true":
-        return 0
-    size = keys.get("pcipassthru.64bitmmiosizegb", "")
-    return int(size) if size.isdigit() else DEFAULT_WINDOW_GB

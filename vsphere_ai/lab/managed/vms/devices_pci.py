@@ -63,6 +63,16 @@ def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
     _assign(farm, vm, host)
 
 
+def possible(vm: ManagedObject, host: ManagedObject) -> list[list[str]]:
+    """Return for each whole device of a VM the addresses of the host's devices that it can be, free ones or not."""
+    passed = {i.id: i for i in host["config"].pciPassthruInfo or () if i.passthruActive}
+    ids = {d.id: (d.vendorId & 0xFFFF, d.deviceId & 0xFFFF) for d in host["hardware"].pciDevice}
+    return [
+        [device.backing.id] if isinstance(device.backing, FIXED) else _matching(device.backing, passed, ids, {})
+        for device in _whole(vm)
+    ]
+
+
 def claim(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
     """Give a VM that powers on its dynamic devices; the caller holds the store's lock."""
     for device, address in _assign(farm, vm, host):
@@ -113,6 +123,11 @@ def _possible(
         if backing.id in taken:
             raise power_on_failed(f"Device {backing.id} is in use by another virtual machine.")
         return [backing.id]
+    return _matching(backing, infos, ids, taken)
+
+
+def _matching(backing: Any, infos: dict[str, Any], ids: dict[str, tuple[int, int]], taken: dict[str, str]) -> list[str]:
+    """Return the free devices of the host that a dynamic device of a VM can be, by their PCI addresses."""
     allowed = {(a.vendorId & 0xFFFF, a.deviceId & 0xFFFF) for a in backing.allowedDevice}
     label = backing.customLabel or ""
     return [
