@@ -120,6 +120,7 @@ class VnicSpec(TypedDict, total=False):
     ip: IpConfig
     distributedVirtualPort: PortConnection
     opaqueNetwork: object
+    netStackInstanceKey: str
 
 
 class Vnic(TypedDict, total=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from ipaddress import IPv4Interface
 
@@ -11,7 +11,7 @@ from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 
@@ -19,7 +19,7 @@ VNICS, CARRIED, PROXIES = "config.network.vnic", "config.virtualNicManagerInfo.n
 OPTION = "Net.PVRDMAVmknic"
 OPTION_FACT = f"option:{OPTION}"
 DHCP = "dhcp"
-MANAGEMENT = "management"
+MANAGEMENT, VMOTION = "management", "vmotion"
 
 
 def address_of(vnic: Vnic) -> str | None:
@@ -92,6 +92,33 @@ def carried(facts: Facts) -> dict[str, tuple[str, ...]] | None:
             if key in devices:
                 found[devices[key]].append(config["nicType"])
     return {device: tuple(kinds) for device, kinds in found.items()}
+
+
+def carrying(configs: Iterable[PlainObject], device: str, kinds: Collection[str]) -> tuple[PlainObject, ...]:
+    """Return ``virtualNicManagerInfo.netConfig`` as it will be once an adapter is selected for exactly these kinds."""
+    found: list[PlainObject] = []
+    for config in configs:
+        kind, candidates = config.get("nicType"), list(objects(config.get("candidateVnic")))
+        keys = [str(c["key"]) for c in candidates if c.get("device") == device] or [f"{kind}.{device}"]
+        if not any(c.get("device") == device for c in candidates):
+            candidates.append({"key": keys[0], "device": device})
+        selected = config.get("selectedVnic")
+        others: list[Plain] = [k for k in selected if k not in keys] if isinstance(selected, list | tuple) else []
+        chosen = keys if kind in kinds else []
+        found.append({**config, "candidateVnic": tuple(candidates), "selectedVnic": (*others, *chosen)})
+    return tuple(found)
+
+
+def carries_vmotion(facts: Facts) -> bool | None:
+    """Return whether some adapter of a host carries vMotion; None where its adapters were not read.
+
+    It does so by being selected for it, or on the TCP/IP stack of that name.
+    """
+    known, vnics = carried(facts), facts.get(VNICS)
+    if known is None or not vnics:
+        return None
+    on_stack = ((vnic.get("spec") or {}).get("netStackInstanceKey") == VMOTION for vnic in vnics)
+    return any(VMOTION in kinds for kinds in known.values()) or any(on_stack)
 
 
 def kinds_known(facts: Facts) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from vsphere_ai.lab.hardware.boards import board_keys
 from vsphere_ai.lab.hardware.mainboard import GENERATIONS
 from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
+from vsphere_ai.lab.scenario.hosts import NIC_TYPES
 from vsphere_ai.lab.scenario.relations import resource_relations
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
 from vsphere_ai.language.yaml_files.document import text_of
@@ -53,6 +54,7 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Vm", "firmware"): ("efi", "bios"),
     ("Vm", "tools"): ("running", "unmanaged", "none"),
     ("Vm", "licence"): ("licensed", "unlicensed", "unknown"),
+    ("Vmkernel", "services"): NIC_TYPES,
 }
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 

@@ -1,4 +1,4 @@
-"""Requirements of vMotion beside all others: CPU features, and vCPUs that are bound to no core."""
+"""Requirements of vMotion beside all others: adapters for it, CPU features, and vCPUs that are bound to no core."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 
 from vsphere_ai.admission.base import MOVES, RUNS, AdmissionCase, Reason, requirement
+from vsphere_ai.fabric.vmk import CARRIED, VNICS, carries_vmotion
+from vsphere_ai.model.facts import Facts
 
 MASKED = "config.maskedFeatureCapability"
 NEEDED, OFFLINE = "runtime.featureRequirement", "runtime.offlineFeatureRequirement"
@@ -62,3 +64,38 @@ def cpu_affinity(case: AdmissionCase) -> Reason | None:
     return case.no(
         "its vCPUs are bound to processors of its host", "remove the CPU affinity", fault="AffinityConfigured"
     )
+
+
+@requirement(
+    "admission.vmotion-network",
+    "VMkernel adapters for vMotion",
+    occasions=MOVES,
+    source="vCenter Server and Host Management 8.0, vMotion networking requirements; vSphere API, VMotionNotConfigured",
+    reads={"HostSystem": (VNICS, CARRIED)},
+    faults=("VMotionNotConfigured",),
+)
+def vmotion_network(case: AdmissionCase) -> Iterator[Reason]:
+    """The host of a running VM, and the one that it moves to, have a VMkernel adapter that is selected for vMotion.
+
+    One on the TCP/IP stack of vMotion is. An adapter counts only where it carries vMotion before the plan and after
+    it: hosts are not changed in an order that moves of VMs could depend on.
+    """
+    situation = case.situation
+    own = situation.view.estate.get(case.vm.ref)
+    source = situation.home(case.vm.ref) or str((own.get("runtime.host") if own is not None else None) or "")
+    if source == case.host.ref:
+        return
+    estate = situation.view.estate
+    for host in filter(None, (case.host, estate.get(source))):
+        which = "it" if host is case.host else f"{host.name}, where the VM runs,"
+        carries = _carries(host, situation.view.facts(host.ref))
+        if carries is False:
+            help = "select one (vmkernel: {PORT GROUP: {services: [vmotion]}}) in a run before this one"
+            yield case.no(f"{which} has no VMkernel adapter for vMotion", help, "VMotionNotConfigured")
+        elif carries is None:
+            yield case.unknown(f"whether {which} has a VMkernel adapter for vMotion was not read")
+
+
+def _carries(now: Facts, then: Facts) -> bool | None:
+    carries = {carries_vmotion(now), carries_vmotion(then)}
+    return False if False in carries else None if None in carries else True

@@ -46,14 +46,31 @@ class Nic:
     bridges: tuple[str, ...] = ()
 
 
+NIC_TYPES = (
+    "management",
+    "vmotion",
+    "vSphereProvisioning",
+    "faultToleranceLogging",
+    "vSphereReplication",
+    "vSphereReplicationNFC",
+    "vsan",
+)
+"""Kinds of traffic of a host that its VMkernel adapters are selected for (HostVirtualNicManagerNicType)."""
+
+
 @dataclass(frozen=True)
 class Vmkernel:
-    """A VMkernel adapter on a port group. `mtu` 0 means that of its switch."""
+    """A VMkernel adapter on a port group. `mtu` 0 means that of its switch.
+
+    It carries what `services` name of the traffic of the host, such as ``management`` and ``vmotion``; the first
+    adapter of a host carries both where none names any.
+    """
 
     name: str
     port_group: str
     ip: str = ""
     mtu: int = 0
+    services: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.corrections import Correction, KernelAdapter
-from vsphere_ai.fabric.vmk import CARRIED, OPTION, OPTION_FACT, PROXIES, VNICS, Spot, by_group
+from vsphere_ai.fabric.vmk import CARRIED, OPTION, OPTION_FACT, PROXIES, VNICS, Spot, by_group, carrying
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
@@ -151,16 +151,19 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
         if after == "reboot":
             return Projection(self)
         facts = view.facts(target.ref)
-        vnics, option = list(facts.get(VNICS, ())), facts.get(OPTION_FACT)
+        vnics, option, selected = list(facts.get(VNICS, ())), facts.get(OPTION_FACT), facts.get(CARRIED)
         for name, wanted in (self.adapters or {}).items():
             spot = Spot(name, target, view)
             spec = {**(spot.vnic or {}).get("spec", {}), **nic_spec(spot, wanted)}
             new: Vnic = {"portgroup": ""}
             shown = {"_typeName": "HostVirtualNic", **(spot.vnic or new), "device": spot.device, "spec": spec}
             vnics = [*(v for v in vnics if v["device"] != spot.device), shown]
+            if wanted.services is not None and selected is not None:
+                selected = carrying(selected, spot.device, wanted.services)
             if wanted.pvrdma is not None and (wanted.pvrdma or option == spot.device):
                 option = spot.device if wanted.pvrdma else ""
         more = {VNICS: tuple(vnics), **({} if option is None else {OPTION_FACT: option})}
+        more |= {} if selected is None else {CARRIED: selected}
         return Projection(self, (facts.having(more),))
 
     def export(self, target: Target, view: View, form: Form) -> StateExport:

@@ -66,7 +66,7 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: LabHost
         ),
         summary=_summary(mo, spec, machine, product, hardware, runtime),
     )
-    mo.extra["iommu"] = spec.iommu
+    mo.extra["iommu"], mo.extra["vmkernel"] = spec.iommu, spec.vmkernel
     config.pciPassthruInfo = pci.passthrough(machine, spec.iommu)
     config.network = host_network.network_info(farm, mo, spec)
     host_resources.describe(farm, mo, spec)

@@ -12,25 +12,23 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, changes, demand, reads
 from vsphere_ai.lab.managed.host_managers import host_manager, host_of_manager
 from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument
+from vsphere_ai.lab.scenario.hosts import NIC_TYPES
 from vsphere_ai.lab.store import ManagedObject, fill
 
 FROM_THE_START = ("management", "vmotion")
-NIC_TYPES = (
-    "management",
-    "vmotion",
-    "vSphereProvisioning",
-    "faultToleranceLogging",
-    "vSphereReplication",
-    "vSphereReplicationNFC",
-    "vsan",
-)
 
 
 @host_manager("virtualNicManager")
 def start(farm: Farm, mo: ManagedObject) -> Mapping[str, Any]:
-    """Let the first VMkernel adapter of a host carry what every host needs."""
+    """Let the VMkernel adapters of a host carry what the scenario says, else the first one what every host needs."""
     first = [v.device for v in mo["config"].network.vnic or ()][:1]
-    mo.extra["vnic_services"] = {kind: set(first if kind in FROM_THE_START else ()) for kind in NIC_TYPES}
+    described = {v.name: v.services for v in mo.extra.get("vmkernel", ()) if v.services}
+    mo.extra["vnic_services"] = {
+        kind: {name for name, services in described.items() if kind in services}
+        if described
+        else set(first if kind in FROM_THE_START else ())
+        for kind in NIC_TYPES
+    }
     show(farm, mo)
     return {}
 
