@@ -9,6 +9,7 @@ pytestmark = pytest.mark.lab
 DEV = vim.vm.device
 PCI = DEV.VirtualPCIPassthrough
 GPU_0, GPU_1 = "0000:3b:00.0", "0000:86:00.0"
+WINDOW = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "512"}
 
 
 @pytest.fixture
@@ -52,6 +53,7 @@ def dynamic(label=None, device=0x20F1):
 
 def add(soap, name, *devices, locked=True, **more):
     changes = [DEV.VirtualDeviceSpec(operation="add", device=d) for d in devices]
+    more = {"extraConfig": [vim.option.OptionValue(key=k, value=v) for k, v in WINDOW.items()], **more}
     spec = vim.vm.ConfigSpec(deviceChange=changes, memoryReservationLockedToMax=locked, **more)
     soap.wait(soap.vm(name).ReconfigVM_Task(spec))
 
@@ -96,6 +98,23 @@ def test_a_fixed_device_runs_in_one_vm_only(soap, esx):
     assert "in use" in str(refused.value.faultMessage) + str(refused.value.reason)
     soap.wait(soap.vm("train-03").PowerOffVM_Task())
     power_on(soap, "train-04")
+
+
+@pytest.mark.parametrize("size", ["64", ""])
+def test_the_memory_of_a_gpu_has_to_fit_into_the_addresses_of_its_vm(soap, esx, size):
+    """A GPU of 40 GB takes a window of 128 GB; one that is on without a size has 32."""
+    add(soap, "train-03", fixed(esx, GPU_0), extraConfig=[])
+    for key, value in {**WINDOW, "pciPassthru.64bitMMIOSizeGB": size}.items():
+        with pytest.raises(vim.fault.GenericVmConfigFault) as refused:
+            power_on(soap, "train-03")
+        assert "64bitMMIOSizeGB" in str(refused.value.faultMessage)
+        option = vim.option.OptionValue(key=key, value=value)
+        soap.wait(soap.vm("train-03").ReconfigVM_Task(vim.vm.ConfigSpec(extraConfig=[option])))
+    with pytest.raises(vim.fault.GenericVmConfigFault):
+        power_on(soap, "train-03")
+    option = vim.option.OptionValue(key="pciPassthru.64bitMMIOSizeGB", value="128")
+    soap.wait(soap.vm("train-03").ReconfigVM_Task(vim.vm.ConfigSpec(extraConfig=[option])))
+    power_on(soap, "train-03")
 
 
 @pytest.mark.parametrize(

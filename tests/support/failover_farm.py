@@ -7,6 +7,7 @@ from pyVmomi import vim
 DEV = vim.vm.device
 PCI = DEV.VirtualPCIPassthrough
 WHOLE, GPU = "0000:86:00.0", 0x20F1
+WINDOW = {"use64bitMMIO": "TRUE", "64bitMMIOSizeGB": "128"}
 FARM = """
 name: failover
 timing: {boot_seconds: 1.5, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02, guest_seconds: 0.05,
@@ -73,9 +74,10 @@ def with_devices(soap, *, held):
 
 
 def add_device(soap, name, backing):
-    """Add a passthrough device to a VM that is off."""
+    """Add a passthrough device to a VM that is off, with room for its memory."""
     change = DEV.VirtualDeviceSpec(operation="add", device=PCI(key=-1, backing=backing))
-    spec = vim.vm.ConfigSpec(deviceChange=[change], memoryReservationLockedToMax=True)
+    options = [vim.option.OptionValue(key=f"pciPassthru.{k}", value=v) for k, v in WINDOW.items()]
+    spec = vim.vm.ConfigSpec(deviceChange=[change], memoryReservationLockedToMax=True, extraConfig=options)
     soap.wait(soap.vm(name).ReconfigVM_Task(spec))
 
 
