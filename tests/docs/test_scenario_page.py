@@ -29,10 +29,10 @@ def models(model: type) -> list[type]:
 
 
 def value(hint: type, where: tuple[str, str]) -> str:
-    if where in CHOICES:
-        return ", ".join(f"`{choice}`" for choice in CHOICES[where] if choice)
     if typing.get_origin(hint) is tuple:
         return f"list of {value(typing.get_args(hint)[0], where)}"
+    if where in CHOICES:
+        return ", ".join(f"`{choice}`" for choice in CHOICES[where] if choice)
     if dataclasses.is_dataclass(hint):
         short = getattr(hint, "SHORT", "")
         alone = f", or its `{short}` alone" if short else ""
