@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Destroy, Reconfigure
+from vsphere_ai.model.steps import Destroy
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
@@ -189,15 +188,5 @@ def _summary(plan: Plan) -> str:
 
 
 def _removed(plan: Plan) -> int:
-    """Return how many entries of lists are removed, or devices, where a device is replaced by another."""
-    listed: Counter[Target] = Counter()
-    for item in plan.changed():
-        listed[item.target] += sum(f.removed for f in item.fields)
-    devices = Counter(
-        p.step.target
-        for p in plan.steps
-        if isinstance(p.step, Reconfigure)
-        for c in p.step.device_changes
-        if c["operation"] == "remove"
-    )
-    return sum(max(listed[target], devices[target]) for target in {*listed, *devices})
+    """Return how many entries of lists are removed, and settings; what is replaced by another is a change alone."""
+    return sum(f.removed for item in plan.changed() for f in item.fields)
