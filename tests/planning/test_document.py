@@ -236,13 +236,33 @@ def test_another_schema_version_is_refused(plan, monkeypatch):
 # -- what is different now
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (["a", "b"], "a, b"),
+        ([], "none"),
+        (None, "none"),
+        (["10c", "10c"], "10c ×2"),
+        ([{"name": "mgmt", "port_group": "lan", "addresses": []}], "name: mgmt, port group: lan, addresses: none"),
+        ({"reservation": True, "mb": 4096}, "reservation: yes, mb: 4096"),
+    ],
+)
+def test_its_values_are_words_and_no_values_of_a_programming_language(value, words):
+    plan = made(plain_farm(), {ESX1: wants(FIREWALL)})
+    (item, *others) = PlanDocument.of(plan).items
+    change = item.changes[0].model_copy(update={"before": value, "after": value})
+    items = (item.model_copy(update={"changes": (change,)}), *others)
+    text = changes_since(PlanDocument.of(plan).model_copy(update={"items": items}), plan)
+    assert f"only in the saved plan: esx01: pvrdma_host firewall {words} → {words}" in text
+
+
 def test_a_stale_plan_says_what_is_different(plan):
     then = PlanDocument.of(made(plain_farm(), {h: wants(FIREWALL) for h in (ESX1, ESX2)}))
     opened = ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},)
     now = made(estate(host(ESX1, config__firewall__ruleset=opened), host(ESX2)),
                {ESX1: wants(FIREWALL), ESX2: wants(PvrdmaHost(vmknic="vmk9", firewall=True))})  # fmt: skip
     text = changes_since(then, now)
-    assert "only in the saved plan: esx01: pvrdma_host firewall False → True" in text
+    assert "only in the saved plan: esx01: pvrdma_host firewall no → yes" in text
     assert "only in the saved plan: esx01: open firewall ruleset pvrdma" in text
     assert "only in the new plan: esx02: this host has no vmkernel adapter vmk9" in text
     assert "esx02: pvrdma_host firewall" not in text

@@ -21,7 +21,7 @@ from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Effect, FieldChange, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
-from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.model.text import escaped, safe, shown
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.model.world import World
 from vsphere_ai.planning.planner import CheckAnswer, Login, Plan, PlanItem
@@ -266,10 +266,23 @@ def changes_since(saved: PlanDocument, plan: Plan) -> str:
 
 
 def _lines(document: PlanDocument) -> list[str]:
-    found = [f"{i.target.name}: {i.kind} {c.field} {c.before} → {c.after}" for i in document.items for c in i.changes]
+    found = [
+        f"{i.target.name}: {i.kind} {c.field.replace('_', ' ')} {_words(c.before)} → {_words(c.after)}"
+        for i in document.items
+        for c in i.changes
+    ]
     found += [f"{p.target.name if p.target else document.vcenter.name}: {p.message}" for p in document.problems]
     found += [f"{each.host.name}: lost on reboot: {what}" for each in document.impact.lost for what in each.what]
     return found + [f"{step.target.name}: {step.summary}" for step in document.steps]
+
+
+def _words(value: object) -> str:
+    """Return a value of a plan as its screen has it."""
+    if isinstance(value, list | tuple):
+        return shown(tuple(_words(each) for each in value))
+    if isinstance(value, Mapping):
+        return shown(tuple(f"{str(key).replace('_', ' ')}: {_words(each)}" for key, each in value.items()))
+    return shown(value)
 
 
 def _type(step: Step) -> dict[str, str]:
