@@ -10,6 +10,9 @@ from vsphere_ai.app.estate.desired_states import LISTED, listing
 from vsphere_ai.app.estate.read_estate import read_everything
 from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
 from vsphere_ai.app.estate.session import open_session, session_of
+from vsphere_ai.app.gpus.gpu_capacity import CapacityRequest, capacity
+from vsphere_ai.app.runs.apply_plan import ApplyRequest, apply
+from vsphere_ai.app.runs.plan_playbook import PlanRequest, plan
 from vsphere_ai.app.runs.verify_playbook import VerifyRequest, verify
 from vsphere_ai.language.inventories.inventory import CONNECTION, load_inventory
 from vsphere_ai.language.playbooks.playbook import load_playbook
@@ -31,7 +34,20 @@ def playbook_file(tmp_path):
     return path
 
 
-def test_verify_derives_it_once(lab, playbook_file, monkeypatch):
+def _play(lab, path, limit=""):
+    return path, EstateRequest(inventory=lab.directory / CONNECTION, limit=limit)
+
+
+COMMANDS = {
+    "verify": lambda lab, path: verify(VerifyRequest(*_play(lab, path, "train-01"))),
+    "plan": lambda lab, path: plan(PlanRequest(*_play(lab, path, "train-01"))),
+    "apply": lambda lab, path: apply(ApplyRequest(*_play(lab, path, "train-01"), yes=True)),
+    "capacity": lambda lab, path: capacity(CapacityRequest(playbook=path, estate=_play(lab, path)[1])),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_derives_it_once(command, lab, playbook_file, monkeypatch):
     asked, desired = [], EstateScope.desired
 
     def counted(self, playbook, estate):
@@ -39,8 +55,7 @@ def test_verify_derives_it_once(lab, playbook_file, monkeypatch):
         return desired(self, playbook, estate)
 
     monkeypatch.setattr(EstateScope, "desired", counted)
-    result = verify(VerifyRequest(playbook_file, EstateRequest(inventory=lab.directory / CONNECTION, limit="train-01")))
-    assert [item.target.name for item in result.drifted] == ["train-01"]
+    COMMANDS[command](lab, playbook_file)
     assert len(asked) == 1
 
 

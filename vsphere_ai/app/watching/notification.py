@@ -72,6 +72,11 @@ class Notifier:
         elif request.notify_secret:
             raise UsageError("--notify-secret signs what a webhook gets", "give --notify-webhook, too", rule=USAGE)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody is notified; where nobody is, no document needs to be made."""
+        return bool(self._ways)
+
     def send(self, event: str, document: Mapping[str, object]) -> None:
         """Send a document to all; what fails, or takes too long, is a remark."""
         body = json.dumps(_masked({"event": event, **document}), ensure_ascii=False).encode()

@@ -61,7 +61,7 @@ def notify_of_run(to: Notifier, result: RunResult) -> None:
     from vsphere_ai import app
     from vsphere_ai.report.plans.notification import run_notification
 
-    if result.run is not None:
+    if to.is_used and result.run is not None:
         document = run_notification(app.open_record(result.record), result.run, result.exit_code)
         to.send("run.ended", {"time": now(), **document})
 
@@ -70,7 +70,7 @@ def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
     """Send how the drift of an environment changed; the first reading only where something differs."""
     from vsphere_ai.report.plans.notification import drift_notification
 
-    if seen.appeared or seen.gone:
+    if to.is_used and (seen.appeared or seen.gone):
         document = drift_notification(seen.appeared, seen.gone, seen.result.plan)
         to.send("drift.changed", {"time": now(), "playbook": playbook, **document})
 
