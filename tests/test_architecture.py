@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -365,6 +366,32 @@ def test_no_other_room_names_a_kind():
 )
 def test_a_name_of_a_kind_is_found_in_the_shapes_that_ask_for_it(code):
     assert names_of_kinds(ast.parse(code))
+
+
+WITHOUT_PLAYS = ("compat.rules", "fabric", "gpu")
+"""Rooms that say what is wrong: the kinds write the plays."""
+
+
+def plays_in(code: ast.AST) -> list[str]:
+    """Where text in code, other than a docstring, is a line of a play: the name of a kind with a value in brackets."""
+    play = re.compile(rf"\b({'|'.join(kinds())}): ?[{{\[]")
+    docs = {id(n.value) for n in ast.walk(code) if isinstance(n, ast.Expr)}
+    texts = (
+        n for n in ast.walk(code) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs
+    )
+    return [f"line {n.lineno}: {n.value}" for n in texts if play.search(n.value)]
+
+
+def test_rules_and_facts_write_no_plays():
+    rooms = (n for n in modules() if any(within(n, each) for each in WITHOUT_PLAYS))
+    assert not [f"{name}, {each}" for name in rooms for each in plays_in(tree(modules()[name]))]
+
+
+@pytest.mark.parametrize(
+    "code", ['"add hardware: {firmware: efi}"', 'f"nics: {{{nic}: {{pause: off}}}}"', '"vgpu: [a]"']
+)
+def test_a_play_in_a_text_is_found(code):
+    assert plays_in(ast.parse(f"help = {code}"))
 
 
 def test_what_a_kind_keeps_in_its_folder_is_its_own():

@@ -6,19 +6,22 @@ import pytest
 from support.fabrics import DC, ESX1
 
 from vsphere_ai.fabric.corrections import (
-    Correction,
+    HostForPvrdma,
     KernelAdapter,
+    LosslessRoce,
     MachineNeeds,
     NewRdmaAdapter,
-    OpenFirewall,
+    NicPause,
     PortGroupUplinks,
     RdmaAdapterSettings,
     SwitchMtu,
     UplinkNics,
 )
+from vsphere_ai.gpu.corrections import SharedDirectGpus
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.corrections import line_for, plays_of
+from vsphere_ai.resources.corrections import line_for, plays_of, text_of
 
 VM = Target("vm", "train-01", "VirtualMachine:vm-1")
 LINES = [
@@ -27,10 +30,15 @@ LINES = [
      {"rdma": {"active_uplinks": ("up1",), "standby_uplinks": ("up2",)}}),
     (UplinkNics(ESX1, "dvs", {"up1": "vmnic4"}), "uplinks", {"dvs": {"up1": "vmnic4"}}),
     (KernelAdapter(ESX1, "rdma", 9000), "vmkernel", {"rdma": {"mtu": 9000}}),
-    (OpenFirewall(ESX1), "pvrdma_host", {"firewall": True}),
+    (HostForPvrdma(ESX1), "pvrdma_host", {"firewall": True}),
+    (HostForPvrdma(ESX1, adapter="vmk2"), "pvrdma_host", {"vmknic": "vmk2", "firewall": True}),
+    (NicPause(ESX1, "vmnic4", is_on=True), "nics", {"vmnic4": {"pause": {"rx": True, "tx": True}}}),
+    (LosslessRoce(ESX1), "roce", {"pfc_priority": 3, "trust": "dscp", "dscp": 26}),
+    (SharedDirectGpus(ESX1), "graphics", {"default_type": "shared_direct"}),
     (NewRdmaAdapter(VM, "rdma"), "pvrdma", ({"port_group": "rdma"},)),
     (RdmaAdapterSettings(VM, "rdma", protocol="rocev2"), "adapters",
      ({"type": "pvrdma", "port_group": "rdma", "protocol": "rocev2"},)),
+    (MachineNeeds(VM, efi=True), "hardware", {"firmware": "efi"}),
     (MachineNeeds(VM, version=13, all_memory=True), "hardware", {"version": 13, "memory_reservation": "full"}),
 ]  # fmt: skip
 
@@ -54,8 +62,13 @@ def test_one_that_no_kind_knows_is_named():
         line_for(Correction(ESX1))
 
 
+def test_corrections_of_one_kind_are_one_line():
+    nics = [NicPause(ESX1, name, is_on=True) for name in ("vmnic4", "vmnic5")]
+    assert text_of(*nics) == "nics: {vmnic4: {pause: {rx: true, tx: true}}, vmnic5: {pause: {rx: true, tx: true}}}"
+
+
 def test_plays_begin_with_what_hosts_share():
-    plays = plays_of([NewRdmaAdapter(VM, "rdma"), OpenFirewall(ESX1), SwitchMtu(DC, "dvs", 9000)])
+    plays = plays_of([NewRdmaAdapter(VM, "rdma"), HostForPvrdma(ESX1), SwitchMtu(DC, "dvs", 9000)])
     assert list(plays) == [DC, ESX1, VM]
 
 

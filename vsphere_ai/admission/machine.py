@@ -18,6 +18,7 @@ from vsphere_ai.gpu.vgpus.window import size_of
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.pci_address import read_pci
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import DeviceChange, Invoke, Reconfigure, Step
 from vsphere_ai.model.vm_sets import settings_of
 
@@ -109,6 +110,11 @@ class Machine:
     """Reference of the host of which it has a device by its address; empty where it has none."""
     affinity: bool = False
     """Whether its vCPUs are bound to processors of its host, which vMotion refuses."""
+
+    @property
+    def target(self) -> Target:
+        """The VM as a target of plays."""
+        return Target("vm", self.name, self.ref)
 
     @property
     def memory_need_mb(self) -> Bounds | None:

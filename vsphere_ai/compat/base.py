@@ -8,12 +8,14 @@ from functools import partial
 from inspect import getdoc
 from typing import Any, Literal, NamedTuple
 
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.remedies import upgrade_for
 from vsphere_ai.resources.topics import Topic
 
@@ -179,9 +181,16 @@ class RuleCase:
             found += [PlannedValue(kind, field, value) for field in fields if getattr(state, field, None) == value]
         return min(found, key=lambda planned: not is_observed(kinds()[planned.kind], planned.field), default=None)
 
-    def play(self, setting: str) -> str:
-        """Say how a playbook gives this host a setting, or why it cannot just now."""
-        return play_for(self.target, self.view, setting) if self.target else ""
+    @property
+    def own(self) -> Target:
+        """The target, in a rule about hosts or VMs."""
+        if self.target is None:
+            raise ValueError(f"{self.rule.id}: a rule about the vCenter has no target")
+        return self.target
+
+    def play(self, *corrections: Correction) -> str:
+        """Say how a playbook brings corrections of this host about, or why it cannot just now."""
+        return play_for(self.own, self.view, text_of(*corrections))
 
     def upgrade(self, needed: int) -> str:
         """Say how a playbook gives this VM at least a hardware version, or which hosts are too old for it."""

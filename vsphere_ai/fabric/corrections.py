@@ -1,4 +1,4 @@
-"""Corrections of links: what has to be on a host, a VM, a switch or a port group for RDMA traffic to pass.
+"""Corrections of networks: what has to be of a host, a VM, a switch or a port group for RDMA traffic to pass.
 
 They are facts of networks. The kind that sets one says how a play states it: `resources.corrections`.
 """
@@ -9,27 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from vsphere_ai.model.state import Target
-
-
-@dataclass(frozen=True)
-class Correction:
-    """What is to be of `target`; `name` is the switch or port group there that it is about, empty where it is none."""
-
-    target: Target
-    name: str = ""
-
-    is_shared: ClassVar[bool] = False
-    """A change of it affects other hosts, too."""
-
-    @property
-    def place(self) -> tuple[type[Correction], Target, str]:
-        """What it corrects: corrections of one place are one."""
-        return type(self), self.target, self.name
-
-    def merged(self, other: Self) -> Self:
-        """Return one correction that serves both; the other one decides what they differ in."""
-        return other
+from vsphere_ai.model.estate.correction import Correction
 
 
 @dataclass(frozen=True)
@@ -85,8 +65,30 @@ class KernelAdapter(Correction):
 
 
 @dataclass(frozen=True)
-class OpenFirewall(Correction):
-    """A host lets the traffic of PVRDMA through its firewall."""
+class HostForPvrdma(Correction):
+    """A host lets the traffic of PVRDMA through its firewall; `adapter` names its VMkernel adapter, where it is set."""
+
+    adapter: str = ""
+
+    def merged(self, other: Self) -> Self:
+        """Return the adapter of either."""
+        return replace(self, adapter=other.adapter or self.adapter)
+
+
+@dataclass(frozen=True)
+class NicPause(Correction):
+    """A physical NIC of a host (`name`) has global pause on or off, in both directions."""
+
+    is_on: bool = False
+
+
+@dataclass(frozen=True)
+class LosslessRoce(Correction):
+    """NICs of a host keep the frames of RoCE by priority flow control, and know them by their DSCP value."""
+
+    # 26 is one of the eight DSCP values, 24 to 31, that belong to priority 3; unverified, see docs/kinds/roce.md
+    priority: int = 3
+    dscp: int = 26
 
 
 @dataclass(frozen=True)
@@ -108,12 +110,14 @@ class RdmaAdapterSettings(Correction):
 
 @dataclass(frozen=True)
 class MachineNeeds(Correction):
-    """A VM has at least a virtual hardware version, or all its memory reserved."""
+    """A VM has at least a virtual hardware version, all its memory reserved, or EFI firmware."""
 
     version: int | None = None
     all_memory: bool = False
+    efi: bool = False
 
     def merged(self, other: Self) -> Self:
         """Return the later version, which has what the earlier one has, and the reservation of either."""
         known = [version for version in (self.version, other.version) if version is not None]
-        return replace(self, version=max(known, default=None), all_memory=self.all_memory or other.all_memory)
+        memory, efi = self.all_memory or other.all_memory, self.efi or other.efi
+        return replace(self, version=max(known, default=None), all_memory=memory, efi=efi)

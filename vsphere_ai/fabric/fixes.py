@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.fabric import networks
-from vsphere_ai.fabric.corrections import Correction, KernelAdapter, NewRdmaAdapter, PortGroupUplinks, SwitchMtu
+from vsphere_ai.fabric.corrections import KernelAdapter, NewRdmaAdapter, PortGroupUplinks, SwitchMtu
 from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.host import MTU_LINK
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.mtu_alignment import align
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.uplink_assignment import assign
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.corrections import Correction, KernelAdapter, OpenFirewall, SwitchMtu
+from vsphere_ai.fabric.corrections import HostForPvrdma, KernelAdapter, SwitchMtu
 from vsphere_ai.fabric.links import HOST_PART, Link, LinkPlace, why
 from vsphere_ai.model.deferred import is_deferred
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -38,7 +39,7 @@ def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Li
     elif RULESET not in rulesets:
         yield FIREWALL.link("fail", f"there is no ruleset {RULESET}", "PVRDMA needs ESXi 6.5 or later")
     else:
-        yield FIREWALL.link("fail", f"ruleset {RULESET} is closed", fix=OpenFirewall(host))
+        yield FIREWALL.link("fail", f"ruleset {RULESET} is closed", fix=HostForPvrdma(host))
 
 
 def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from vsphere_ai.fabric.corrections import Correction
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Subject, Verdict
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.corrections import Correction, PortGroupUplinks, UplinkNics
+from vsphere_ai.fabric.corrections import PortGroupUplinks, UplinkNics
 from vsphere_ai.fabric.links import PATH_PART, Link, LinkPlace
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 

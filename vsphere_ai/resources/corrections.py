@@ -1,11 +1,12 @@
-"""Corrections of links as plays: each kind says how a play states what it can set."""
+"""Corrections as plays: each kind says how a play states what it can set."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from vsphere_ai.fabric.corrections import Correction
+from vsphere_ai.model.estate.correction import Correction
+from vsphere_ai.model.names.yaml_text import flow
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
@@ -17,7 +18,7 @@ Plays = Mapping[Target, Mapping[str, Plain]]
 
 
 class Corrects:
-    """A kind whose states bring corrections of links about."""
+    """A kind whose states bring corrections about."""
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
@@ -41,6 +42,11 @@ def plays_of(corrections: Iterable[Correction]) -> Plays:
     for correction in corrections:
         by_target.setdefault(correction.target, []).append(correction)
     return {target: dict(_lines(by_target[target])) for target in sorted(by_target)}
+
+
+def text_of(*corrections: Correction) -> str:
+    """Return what a play for one target says to bring corrections about, such as ``hardware: {firmware: efi}``."""
+    return ", ".join(f"{line.kind}: {flow(line.value)}" for line in _lines(corrections))
 
 
 def line_for(correction: Correction) -> PlayLine:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-from vsphere_ai.fabric.corrections import Correction, OpenFirewall
+from vsphere_ai.fabric.corrections import HostForPvrdma
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION, OPTION_FACT, VNICS
 from vsphere_ai.model.deferred import is_deferred
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
@@ -54,8 +55,12 @@ class PvrdmaHost(Judged, Corrects, Resource):
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
-        """The firewall that lets PVRDMA through."""
-        return {"firewall": True} if any(isinstance(c, OpenFirewall) for c in corrections) else {}
+        """The VMkernel adapter of PVRDMA, and the firewall that lets it through."""
+        found: dict[str, Plain] = {}
+        for own in (c for c in corrections if isinstance(c, HostForPvrdma)):
+            found |= {"vmknic": own.adapter} if own.adapter else {}
+            found |= {"firewall": True}
+        return found
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
-from vsphere_ai.fabric.corrections import Correction, MachineNeeds
+from vsphere_ai.fabric.corrections import MachineNeeds
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
@@ -63,11 +64,12 @@ class VmHardware(VmDevices, Judged, Corrects, Resource):
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
-        """The hardware version, and the reservation of all memory."""
+        """The hardware version, the firmware, and the reservation of all memory."""
         needs = [c for c in corrections if isinstance(c, MachineNeeds)]
         version = max((c.version for c in needs if c.version is not None), default=None)
         memory: dict[str, Plain] = {"memory_reservation": "full"} if any(c.all_memory for c in needs) else {}
-        return ({} if version is None else {"version": version}) | memory
+        firmware: dict[str, Plain] = {"firmware": "efi"} if any(c.efi for c in needs) else {}
+        return ({} if version is None else {"version": version}) | firmware | memory
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, gb, requirement
 from vsphere_ai.admission.machine import Machine
+from vsphere_ai.fabric.corrections import MachineNeeds
+from vsphere_ai.resources.corrections import text_of
 
 
 @requirement(
@@ -28,7 +30,7 @@ def memory_locked(case: AdmissionCase) -> Reason | None:
     message = f"{what} needs all {gb(vm.memory_mb)} of its memory reserved; {gb(vm.reserved_mb)} are"
     return case.no(
         message,
-        "write hardware: {memory_reservation: full}",
+        f"write {text_of(MachineNeeds(case.vm.target, all_memory=True))}",
         quantity=Quantity(vm.memory_mb, vm.reserved_mb, "MB"),
         fault="GenericVmConfigFault",
     )

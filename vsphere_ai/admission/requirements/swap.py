@@ -5,6 +5,8 @@ from __future__ import annotations
 from vsphere_ai.admission.base import MOVES, STARTS, AdmissionCase, Quantity, Reason, gb, requirement
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.situation import LOCAL_SWAP, swaps_locally
+from vsphere_ai.fabric.corrections import MachineNeeds
+from vsphere_ai.resources.corrections import text_of
 
 SUMMARY = "summary"
 THIN = ("vsan", "vsanD", "VVOL", "NFS", "NFS41")
@@ -50,7 +52,8 @@ def swap(case: AdmissionCase) -> Reason | None:
     if size <= have:
         return None
     message = f"its swap file takes {gb(size)} of the datastore {store.name}, which has {gb(max(have, 0))} free"
-    help = "write hardware: {memory_reservation: full}, which needs no swap file, or make room on the datastore"
+    play = text_of(MachineNeeds(case.vm.target, all_memory=True))
+    help = f"write {play}, which needs no swap file, or make room on the datastore"
     if str(summary.get("type")) in THIN:
         return case.preferred(message)
     return case.no(message, help, quantity=Quantity(size, have, "MB"), fault="NoDiskSpace")

@@ -74,7 +74,7 @@ class Notifier:
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody is notified; where nobody is, no document needs to be made."""
+        """Whether there is somewhere to send to; without that, no document needs to be made."""
         return bool(self._ways)
 
     def send(self, event: str, document: Mapping[str, object]) -> None:

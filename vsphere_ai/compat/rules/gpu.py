@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vsphere_ai.compat.base import Evidence, RuleCase, host_rule
 from vsphere_ai.compat.devices import gpus
+from vsphere_ai.gpu.corrections import SharedDirectGpus
 from vsphere_ai.gpu.devices import PhysicalGpu
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
@@ -167,7 +168,7 @@ def gpu_shared_direct(case: RuleCase) -> Iterator[Finding]:
     elif ready:
         yield case.warned(f"{len(ready)} of {len(active)} GPUs are Shared Direct", *seen)
     else:
-        yield case.failed("no GPU is Shared Direct", *seen, help=case.play("graphics: {default_type: shared_direct}"))
+        yield case.failed("no GPU is Shared Direct", *seen, help=case.play(SharedDirectGpus(case.own)))
 
 
 @host_rule(

@@ -9,6 +9,7 @@ from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, networks, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
+from vsphere_ai.fabric.corrections import HostForPvrdma, KernelAdapter, SwitchMtu, UplinkNics
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.path import path_links
@@ -17,6 +18,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.names.versions import dotted, numbers
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.topics import Topic
 
 MINIMUM_SWITCH = (6, 5, 0)
@@ -79,7 +81,7 @@ def host_pvrdma_vmknic(case: RuleCase) -> Finding:
         seen = ("plan.vmkernel", "pvrdma: true")
     astray = _astray(case, name, vnics[name]) if name in vnics else ""
     if astray:
-        play = "vmkernel: {PORT_GROUP: {pvrdma: true}} in a play for this host"
+        play = f"{text_of(KernelAdapter(case.own, 'PORT_GROUP', for_pvrdma=True))} in a play for this host"
         on = ", ".join(dvs.with_rdma(facts).values())
         return case.warned(astray, seen, help=f"let it be an adapter on {on}: {play}")
     if planned:
@@ -89,7 +91,7 @@ def host_pvrdma_vmknic(case: RuleCase) -> Finding:
     if name and not missing:
         return case.passed(f"PVRDMA uses {name}", seen)
     what = f"{name} is named for PVRDMA, and there is no such VMkernel adapter" if missing else NONE_NAMED
-    return case.warned(what, seen, help=case.play("pvrdma_host: {vmknic: vmkN, firewall: true}"))
+    return case.warned(what, seen, help=case.play(HostForPvrdma(case.own, adapter="vmkN")))
 
 
 def _astray(case: RuleCase, name: str, vnic: Vnic) -> str:
@@ -120,7 +122,7 @@ def host_pvrdma_firewall(case: RuleCase) -> Finding:
     seen = (f"{FIREWALL}[{RULESET}].enabled", rulesets.get(RULESET, "no such ruleset"))
     if rulesets.get(RULESET):
         return case.passed(f"firewall ruleset {RULESET} is open", seen)
-    help = case.play("pvrdma_host: {firewall: true}")
+    help = case.play(HostForPvrdma(case.own))
     return case.warned(f"the firewall is closed for PVRDMA (ruleset {RULESET})", seen, help=help)
 
 
@@ -146,9 +148,9 @@ def host_rdma_uplinks(case: RuleCase) -> Finding | None:
     if shared:
         every = ((_name(p), uplink, nic) for p in shared for uplink, nic in dvs.nics(p).items())
         only = {names.get(k) for k in rdma}
-        keep = ", ".join(f"{name}: {{{uplink}: {nic}}}" for name, uplink, nic in every if nic in only)
+        keep = [UplinkNics(case.own, name, {uplink: nic}) for name, uplink, nic in every if nic in only]
         message = f"{', '.join(map(_name, shared))} has other NICs beside the RDMA NIC: no RDMA over it"
-        help = f"name the only uplink in a play for this host: uplinks: {{{keep}}}"
+        help = f"name the only uplink in a play for this host: {text_of(*keep)}"
         return case.warned(message, *seen, help=help)
     if not found:
         return None  # an RDMA NIC on no switch has nothing to be wrong here
@@ -178,8 +180,10 @@ def host_pvrdma_mtu(case: RuleCase) -> Finding | None:
     seen = ((f"{vmk.VNICS}[{said}].spec.mtu", spec["mtu"]), (f"{switch.name}: config.maxMtu", size))
     if spec["mtu"] != size:
         raised = max(spec["mtu"], size)
-        where = f"switches: {{{switch.name}: {{mtu: {raised}}}}} in a play for the datacenter"
-        where = where if size < raised else f"vmkernel: {{PORT_GROUP: {{mtu: {raised}}}}} in a play for this host"
+        if size < raised:
+            where = f"{text_of(SwitchMtu(case.own, switch.name, raised))} in a play for the datacenter"
+        else:
+            where = f"{text_of(KernelAdapter(case.own, 'PORT_GROUP', raised))} in a play for this host"
         return case.warned(f"{said} has MTU {spec['mtu']}, {switch.name} has {size}", *seen, help=f"write {where}")
     return case.passed(f"{said} and {switch.name} have MTU {size}", *seen)
 

@@ -9,6 +9,7 @@ from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.compat.rules.vm_hardware import hardware_version
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.api_types import HostRdmaDevice
+from vsphere_ai.fabric.corrections import LosslessRoce, NicPause
 from vsphere_ai.fabric.dvs import proxies, with_uuid
 from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
 from vsphere_ai.fabric.nic_settings import Pause
@@ -63,11 +64,11 @@ def host_roce_lossless(case: RuleCase) -> Finding | None:
     unsafe = [n for n, pause in pauses.items() if not (pause.rx and pause.tx)]
     silent = [n for n in rest if n not in shown and n not in pauses]
     if unsafe:
-        on = ", ".join(f"{n}: {{pause: {{rx: true, tx: true}}}}" for n in unsafe)
         if all(nics[n] == DRIVER for n in unsafe):
-            help = case.play("roce: {pfc_priority: 3, trust: dscp, dscp: 26}")
+            help = case.play(LosslessRoce(case.own))
         else:
-            help = f"{case.play(f'nics: {{{on}}}')}, or set up PFC with the tools of its driver"
+            paused = (NicPause(case.own, name, is_on=True) for name in unsafe)
+            help = f"{case.play(*paused)}, or set up PFC with the tools of its driver"
         message = f"neither PFC nor global pause on {', '.join(unsafe)}: RoCE loses frames under load"
         return case.warned(message, *found, help=help)
     if silent:
@@ -117,7 +118,7 @@ def host_dcb(case: RuleCase) -> Iterator[Finding]:
         yield case.warned(f"PFC is configured on priority {priority}, and is not so at work: {said}", *seen, help=help)
     if both:
         message = f"{', '.join(both)}: PFC and global pause are both on; only one of them can be at work"
-        help = case.play(f"nics: {{{both[0]}: {{pause: {{rx: false, tx: false}}}}}}")
+        help = case.play(NicPause(case.own, both[0]))
         yield case.warned(message, *seen, help=help)
     if other or both or not wanted or not own:
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule
+from vsphere_ai.fabric.corrections import MachineNeeds
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.guest_ids import LINUX, NOT_LINUX
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.topics import Topic
 
 RUNNING = ("guestToolsRunning", "guestToolsExecutingScripts")
@@ -37,7 +39,9 @@ def vm_firmware(case: RuleCase) -> Finding:
         message = "this plan changes the firmware to EFI: a guest installed under BIOS will not boot"
         help = "make sure the guest was installed for EFI"
         return case.warned(message, seen, planned.evidence, help=help)
-    return case.failed(f"{seen.value} firmware; a vGPU needs EFI", seen, help="add hardware: {firmware: efi}")
+    return case.failed(
+        f"{seen.value} firmware; a vGPU needs EFI", seen, help=f"add {text_of(MachineNeeds(case.own, efi=True))}"
+    )
 
 
 @vm_rule(
@@ -56,7 +60,9 @@ def vm_memory_reservation(case: RuleCase) -> Finding:
     seen = case.read("config.memoryReservationLockedToMax")
     if seen.value:
         return case.passed("all memory is reserved", seen)
-    return case.failed("not all memory is reserved", seen, help="add hardware: {memory_reservation: full}")
+    return case.failed(
+        "not all memory is reserved", seen, help=f"add {text_of(MachineNeeds(case.own, all_memory=True))}"
+    )
 
 
 @vm_rule(

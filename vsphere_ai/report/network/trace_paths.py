@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric.corrections import Correction
 from vsphere_ai.fabric.links import VM_PART, Link
 from vsphere_ai.fabric.trace import Trace
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.folding import Line, how_many, nameless, names
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.playbooks.yaml_text import flow
-from vsphere_ai.resources.corrections import line_for
+from vsphere_ai.resources.corrections import text_of
 
 INDENT = " " * 10
 ALL = 3
@@ -128,5 +127,4 @@ def _link(same: _Same, trace: Trace) -> Iterator[Line]:
 
 def line_of(fix: Correction) -> str:
     """Return a fix as a line of a play."""
-    line = line_for(fix)
-    return f"{line.kind}: {flow(line.value)}"
+    return text_of(fix)

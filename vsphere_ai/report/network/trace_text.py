@@ -21,6 +21,7 @@ from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.name_ranges import listed
+from vsphere_ai.model.names.yaml_text import flow
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.folding import Line, wrapped
@@ -28,7 +29,6 @@ from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.network.trace_paths import line_of, path_lines
 from vsphere_ai.report.playbooks.play_patterns import Patterns
 from vsphere_ai.report.playbooks.playbook_text import play_heads
-from vsphere_ai.report.playbooks.yaml_text import flow
 from vsphere_ai.resources.corrections import plays_of
 
 MOST_PAIRS = 10

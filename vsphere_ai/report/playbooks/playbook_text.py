@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.names.yaml_text import prose, scalar, term
 from vsphere_ai.model.state import State, Target, TargetKind
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.folding import names
 from vsphere_ai.report.playbooks.play_patterns import CommentedTerm, Patterns
 from vsphere_ai.report.playbooks.play_titles import NOUNS, Titles
 from vsphere_ai.report.playbooks.state_text import WIDEST, state_lines
-from vsphere_ai.report.playbooks.yaml_text import prose, scalar, term
 
 MODELINE = "# yaml-language-server: $schema={}"
 """The line by which editors find a schema, by its path from the file."""

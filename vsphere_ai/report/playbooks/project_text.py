@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.names.yaml_text import flow, scalar
 from vsphere_ai.model.records.project import Project, ProjectGroup, ProjectVCenter
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.report.playbooks.playbook_text import MODELINE, playbook_text
-from vsphere_ai.report.playbooks.yaml_text import flow, scalar
 
 RDMA = "config.network.rdmaDevice"
 _HEAD = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vsphere_ai.model.names.yaml_text import flow, scalar, stated
 from vsphere_ai.model.state import State, is_observed
-from vsphere_ai.report.playbooks.yaml_text import flow, scalar, stated
 
 WIDEST = 100
 """Columns of a line, where its value can be written on several."""

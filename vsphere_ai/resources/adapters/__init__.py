@@ -7,7 +7,8 @@ from typing import Self
 
 from vsphere_ai.fabric import dvs, nioc, virtual_functions
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.corrections import Correction, RdmaAdapterSettings
+from vsphere_ai.fabric.corrections import RdmaAdapterSettings
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain

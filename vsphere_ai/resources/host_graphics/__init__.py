@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
+from vsphere_ai.gpu.corrections import SharedDirectGpus
 from vsphere_ai.gpu.devices import found_gpus, nvidia_gpus
 from vsphere_ai.gpu.vgpus import vgpu_mode
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
 from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus
@@ -27,7 +31,7 @@ Policy = Literal["performance", "consolidation"]
 Mode = Literal["same_size", "mixed_size"]
 
 
-class HostGraphics(Judged, SharesGpus, Resource):
+class HostGraphics(Judged, SharesGpus, Corrects, Resource):
     """Sets the default graphics type of an ESXi host and of every NVIDIA GPU in it, and the assignment policy.
 
     A GPU is converged when the type it runs with (`graphicsInfo`) is the wanted one, not when it is configured
@@ -62,6 +66,11 @@ class HostGraphics(Judged, SharesGpus, Resource):
     def is_fit(cls, facts: Facts) -> bool:
         """A host with NVIDIA GPUs."""
         return bool(found_gpus(facts.get("hardware.pciDevice", ())))
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The type of graphics that gives vGPUs."""
+        return {"default_type": "shared_direct"} if any(isinstance(c, SharedDirectGpus) for c in corrections) else {}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 from vsphere_ai.fabric import nic_settings
+from vsphere_ai.fabric.corrections import NicPause
 from vsphere_ai.fabric.nic_settings import COALESCE, MOST, PAUSE, RINGS, Pause, coalescing_in
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.resources.nics.checks import coalesce_problems, problem, ring_problems, speed_problems, unread_problems
@@ -28,7 +32,7 @@ NO_GLOBAL_PAUSE = "nmlx5_core"
 """The driver whose flow control per priority (see `roce`) switches global pause off, whatever is configured."""
 
 
-class HostNics(AsksMore, Pauses, Resource):
+class HostNics(AsksMore, Pauses, Corrects, Resource):
     """Sets flow control, speed, rings and coalescing of the physical NICs a playbook names; others are never touched.
 
     Drivers come up with settings of their own: after a restart by this plan it is set again, after any other
@@ -52,6 +56,12 @@ class HostNics(AsksMore, Pauses, Resource):
     def needs_commands(self) -> bool:
         """Speeds are read and set through vCenter."""
         return any(getattr(nic, name) is not None for nic in (self.nics or {}).values() for name in READ_BY_SSH)
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """Global pause of NICs."""
+        paused = [c for c in corrections if isinstance(c, NicPause)]
+        return {c.name: {"pause": {"rx": c.is_on, "tx": c.is_on}} for c in paused}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -7,8 +7,9 @@ from typing import Self, cast
 
 from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.api_types import PortSetting
-from vsphere_ai.fabric.corrections import Correction, PortGroupUplinks
+from vsphere_ai.fabric.corrections import PortGroupUplinks
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain

@@ -9,7 +9,8 @@ from typing import Self
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
-from vsphere_ai.fabric.corrections import Correction, NewRdmaAdapter
+from vsphere_ai.fabric.corrections import NewRdmaAdapter
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from vsphere_ai.fabric.corrections import LosslessRoce
 from vsphere_ai.fabric.nic_settings import DCB
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.module_options import changed, parsed, written
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore, stated
 from vsphere_ai.resources.roce import driver
@@ -34,7 +38,7 @@ def _question(module: str) -> Query:
     return Query(module, MANAGER, "QueryConfiguredModuleOptionString", {"name": module})
 
 
-class Roce(AsksMore, Resource):
+class Roce(AsksMore, Corrects, Resource):
     """Makes RoCE traffic of a host lossless: priority flow control, trust, marking, all as options of the driver.
 
     Options of the NIC drivers nmlx5_core and nmlx5_rdma hold for every ConnectX NIC of the host and count from the
@@ -70,6 +74,12 @@ class Roce(AsksMore, Resource):
     def needs_commands(self) -> bool:
         """What is at work is asked for a rule only; the options are read and set through vCenter."""
         return False
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The lossless priority, and how frames of it are marked."""
+        own = next((c for c in corrections if isinstance(c, LosslessRoce)), None)
+        return {"pfc_priority": own.priority, "trust": "dscp", "dscp": own.dscp} if own else {}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

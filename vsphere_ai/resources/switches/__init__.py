@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric import dvs, networks, nioc
-from vsphere_ai.fabric.corrections import Correction, SwitchMtu
+from vsphere_ai.fabric.corrections import SwitchMtu
 from vsphere_ai.fabric.dvs import PORT_GROUP
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import dvs
-from vsphere_ai.fabric.corrections import Correction, UplinkNics
+from vsphere_ai.fabric.corrections import UplinkNics
 from vsphere_ai.fabric.dvs import PORT_GROUP
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain

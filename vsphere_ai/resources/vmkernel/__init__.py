@@ -8,8 +8,9 @@ from typing import Self
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.corrections import Correction, KernelAdapter
+from vsphere_ai.fabric.corrections import KernelAdapter
 from vsphere_ai.fabric.vmk import CARRIED, OPTION, OPTION_FACT, PROXIES, VNICS, Spot, by_group, carrying
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
