@@ -5,6 +5,7 @@ A lease is known by its set and index, and its VM by a mark that names the VM's 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -78,7 +79,7 @@ def assess(ledger: AddressLedger, pools: Pools, evidence: Evidence) -> list[Leas
     reported = {(u.set, u.index, u.range) for u in evidence.in_use if u.set and u.domain is None}
     last: dict[str, int] = {}
     for name, index in evidence.owners:
-        last[name] = max(index, last.get(name, 0))
+        last[name] = max(index, last.get(name, index))
     found = []
     for lease in leases:
         if (message := conflicts.get(subject(lease))) is not None:
@@ -91,7 +92,7 @@ def assess(ledger: AddressLedger, pools: Pools, evidence: Evidence) -> list[Leas
             elif lease.index > holding.count - holding.spare:
                 found.append(LeaseState(lease, "spare", "for a VM that the set may get later"))
             else:
-                found.append(_without_owner(lease, evidence, last.get(lease.nic.set, 0)))
+                found.append(_without_owner(lease, evidence, last.get(lease.nic.set)))
     return found
 
 
@@ -104,12 +105,12 @@ def _of_owner(lease: Lease, owner: Owner, reported: set[tuple[str, int, AddressR
     return LeaseState(lease, "in use", f"VM {owner.name}")
 
 
-def _without_owner(lease: Lease, evidence: Evidence, last: int) -> LeaseState:
+def _without_owner(lease: Lease, evidence: Evidence, last: int | None) -> LeaseState:
     if evidence.unread:
         return LeaseState(lease, "unsafe", f"it may be that of VM {evidence.unread[0]}, whose settings cannot be read")
     if evidence.away:
         return LeaseState(lease, "unsafe", f"its VM may run on host {evidence.away[0]}, which is not connected")
-    if lease.index < last:
+    if last is not None and lease.index < last:
         return LeaseState(lease, "no VM", "VMs behind it are there; the next plan of the set makes it again")
     return LeaseState(lease, "leaked", "no VM has its mark")
 
@@ -127,15 +128,15 @@ def reclaimable(first: Sequence[LeaseState], second: Sequence[LeaseState]) -> di
     Whatever has a lease that is not leaked keeps all those before it: addresses go by the index.
     """
     before = {each.lease for each in first if each.state == "leaked"}
-    keep: dict[str, int] = {}
+    keep: Counter[str] = Counter()
     leaked: set[str] = set()
     for each in second:
         name = each.lease.nic.set
         if each.state == "leaked" and each.lease in before:
             leaked.add(name)
         elif each.state != "spare":
-            keep[name] = max(each.lease.index, keep.get(name, 0))
-    return {name: keep.get(name, 0) for name in sorted(leaked) if _goes(second, name, keep.get(name, 0))}
+            keep[name] = max(each.lease.index, keep[name])
+    return {name: keep[name] for name in sorted(leaked) if _goes(second, name, keep[name])}
 
 
 def _goes(states: Sequence[LeaseState], name: str, keep: int) -> bool:

@@ -55,6 +55,9 @@ def wanted_keys(ledger: AddressLedger, terms: PoolSettings, requests: Sequence[S
     return found
 
 
+NO_VM = 0
+
+
 def release(
     ledger: AddressLedger, terms: PoolSettings, set_name: str, keep: int | Mapping[NicHolding, int] = 0
 ) -> AddressLedger:
@@ -65,7 +68,8 @@ def release(
     after = ledger
     for nic, holding in ledger.holdings.items():
         if nic.set == set_name:
-            count = min(keep if isinstance(keep, int) else keep.get(nic, 0), holding.count)
+            asked = keep if isinstance(keep, int) else keep.get(nic, NO_VM)
+            count = min(asked, holding.count)
             kept = after.with_count(nic, count, PoolChoice(terms.pools, (), terms.avoided), terms.now)
             after = kept if isinstance(kept, AddressLedger) else after
     return after.tidied(terms.pools, terms.now)

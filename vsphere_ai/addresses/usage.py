@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,12 +49,12 @@ def strays(ledger: AddressLedger, terms: PoolSettings) -> Iterator[OutOfRange]:
 
 def usage(ledger: AddressLedger, terms: PoolSettings) -> Iterator[PoolUse]:
     """Yield the use of every pool of the inventory, by name, and of pools that it lacks and that are still held."""
-    gone: dict[str, int] = {}
+    gone: Counter[str] = Counter()
     for _, held, _ in out_of_range(ledger, terms):
-        gone[held.pool] = gone.get(held.pool, 0) + held.range.size
+        gone[held.pool] += held.range.size
     holders = {held.pool for holding in ledger.holdings.values() for held in holding.held}
     for name in sorted({*terms.pools, *holders}):
-        yield _use(ledger, terms, name, gone.get(name, 0))
+        yield _use(ledger, terms, name, gone[name])
 
 
 def _use(ledger: AddressLedger, terms: PoolSettings, name: str, gone: int) -> PoolUse:

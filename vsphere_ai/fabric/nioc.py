@@ -63,6 +63,9 @@ class Bandwidth(Settings):
     limit: Limit | None = setting("Mbit/s it never exceeds on each NIC; or `unlimited`.")
 
 
+NOTHING = 0
+"""The reservation of what reserves nothing, in Mbit/s."""
+
 # -- comparing
 
 K = TypeVar("K")
@@ -85,7 +88,8 @@ def set_by_hand(bandwidth: Mapping[K, Bandwidth]) -> dict[K, Bandwidth]:
 
 def reserved(bandwidth: Mapping[K, Bandwidth] | None) -> int:
     """Return the reservation of VM traffic on each NIC, in Mbit/s."""
-    return next((b.reservation or 0 for kind, b in (bandwidth or {}).items() if kind == VIRTUAL_MACHINE), 0)
+    own = (b.reservation for kind, b in (bandwidth or {}).items() if kind == VIRTUAL_MACHINE)
+    return next((each for each in own if each is not None), NOTHING)
 
 
 def quotas(wanted: Mapping[str, int | str] | None) -> dict[str, int | None]:
@@ -121,7 +125,7 @@ def shares_of(switch: Facts) -> dict[str, SharesValue | None]:
 def bandwidths(switch: Facts) -> dict[str, Bandwidth]:
     """Return reservation and limit of each kind of system traffic."""
     return {
-        k: Bandwidth.model_construct(reservation=a.get("reservation") or 0, limit=limit_in(a.get("limit")))
+        k: Bandwidth.model_construct(reservation=_mbits(a.get("reservation")), limit=limit_in(a.get("limit")))
         for k, a in _allocations(switch).items()
     }
 
@@ -139,7 +143,12 @@ def pools(switch: Facts) -> dict[str, api_types.ResourcePool]:
 
 def quota(pool: api_types.ResourcePool) -> int:
     """Return the reservation quota of a pool in Mbit/s."""
-    return int((pool.get("allocationInfo") or {}).get("reservationQuota") or 0)
+    return _mbits((pool.get("allocationInfo") or {}).get("reservationQuota"))
+
+
+def _mbits(number: int | None) -> int:
+    """Return a reservation; an unset one, as of what is not there, reserves nothing."""
+    return NOTHING if number is None else int(number)
 
 
 def pool_of(group: Facts, switch: Facts | None) -> str:
@@ -223,7 +232,7 @@ def in_turn(
     have = {name: quota(pool) for name, pool in pools(switch).items()}
     shrink = {n: to for n, to in wanted.items() if n in have and (to is None or to < have[n])}
     grow = {n: to for n, to in wanted.items() if n not in shrink}
-    peak = sum(q or 0 for q in {**have, **grow}.values())
+    peak = sum(q for q in {**have, **grow}.values() if q is not None)
     if grow and peak > reserved_each * nic_count(switch):
         return dict(wanted), {}
     return grow, shrink
@@ -235,7 +244,7 @@ def pool_steps(target: Target, ref: str, switch: Facts | str, wanted: Mapping[st
     if not wanted:
         return
     # quotas that shrink come first, so that others can grow
-    growth = {n: (to or 0) - quota(there.get(n, {})) for n, to in wanted.items()}
+    growth = {n: _mbits(to) - quota(there.get(n, {})) for n, to in wanted.items()}
     specs = {n: _pool_spec(n, wanted[n], there.get(n)) for n in sorted(wanted, key=lambda n: growth[n])}
     verbs = {"add": "add", "edit": "change", "remove": "remove"}
     words = ", ".join(f"{verbs[str(s['operation'])]} {n}" for n, s in specs.items())

@@ -56,9 +56,13 @@ def _pair(a: Trace, b: Trace) -> Pair:
         return Pair(a.vm, b.vm, "none", "no RDMA", vm_causes)
     if unknown:
         return Pair(a.vm, b.vm, "unknown", "; ".join(f"{h.name}: {h.seen}" for h in unknown))
-    if a.switch != b.switch and min(a.version or 0, b.version or 0) < ENDPOINTS:
+    if a.switch != b.switch:
         why = f"{a.port_group} and {b.port_group} are on different switches; that takes hardware version {ENDPOINTS}"
-        return Pair(a.vm, b.vm, "none", why)
+        versions = (a.version, b.version)
+        if any(version is not None and version < ENDPOINTS for version in versions):
+            return Pair(a.vm, b.vm, "none", why)
+        if None in versions:
+            return Pair(a.vm, b.vm, "unknown", f"{why}, and the version of one is not known")
     if a.protocol and b.protocol and a.protocol != b.protocol:
         return Pair(a.vm, b.vm, "none", f"they speak different RoCE versions: {a.protocol}, {b.protocol}")
     if a.host == b.host:

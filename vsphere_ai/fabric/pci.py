@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from vsphere_ai.fabric.api_types import ApiPciDevice, DeviceBacking, VirtualDevice
 from vsphere_ai.fabric.matching import assigned
@@ -63,8 +64,8 @@ class PassthroughState:
     active: bool
     together: str = ""
     """The device that is reset with it: functions with the same one move together."""
-    functions: int = 0
-    """SR-IOV virtual functions that are configured on it."""
+    functions: int | None = 0
+    """SR-IOV virtual functions that are configured on it; None: SR-IOV is on, and the host does not say how many."""
     label: str = ""
 
 
@@ -75,6 +76,14 @@ def devices(facts: Facts) -> dict[str, PciFunction]:
     return dict(sorted(found.items()))
 
 
+def counted_functions(info: Mapping[str, Any], number: str, switch: str) -> int | None:
+    """Return how many virtual functions a device has: 0 where SR-IOV is off, None where it is on without a number."""
+    if not info.get(switch):
+        return 0
+    count = info.get(number)
+    return None if count is None else int(count)
+
+
 def passthroughs(facts: Facts) -> dict[str, PassthroughState]:
     """Return what the host says of passing each device through, by address."""
     return {
@@ -83,7 +92,7 @@ def passthroughs(facts: Facts) -> dict[str, PassthroughState]:
             enabled=bool(p.get("passthruEnabled")),
             active=bool(p.get("passthruActive")),
             together=str(p.get("dependentDevice") or ""),
-            functions=int(p.get("numVirtualFunctionRequested") or 0) if p.get("sriovEnabled") else 0,
+            functions=counted_functions(p, "numVirtualFunctionRequested", "sriovEnabled"),
             label=str(p.get("hardwareLabel") or ""),
         )
         for p in facts.get(PASSTHRU) or ()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.matching import assigned
+from vsphere_ai.fabric.pci import counted_functions
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.names.pci_address import read_pci
 
@@ -19,14 +20,17 @@ PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")
 
 @dataclass(frozen=True)
 class PhysicalFunction:
-    """A NIC that may have virtual functions; `now` of them exist, `configured` will after a restart."""
+    """A NIC that may have virtual functions; `now` of them exist, `configured` will after a restart.
+
+    None: the host does not say it.
+    """
 
     pci: str
     nic: str
     capable: bool
-    most: int
-    now: int
-    configured: int
+    most: int | None
+    now: int | None
+    configured: int | None
     passthrough: bool
 
 
@@ -52,9 +56,9 @@ def physical_functions(host: Facts) -> dict[str, PhysicalFunction]:
             pci=str(nic.get("pci", "")),
             nic=str(nic["device"]),
             capable=bool(info.get("sriovCapable")),
-            most=int(info.get("maxVirtualFunctionSupported") or 0),
-            now=int(info.get("numVirtualFunction") or 0) if info.get("sriovActive") else 0,
-            configured=int(info.get("numVirtualFunctionRequested") or 0) if info.get("sriovEnabled") else 0,
+            most=counted_functions(info, "maxVirtualFunctionSupported", "sriovCapable"),
+            now=counted_functions(info, "numVirtualFunction", "sriovActive"),
+            configured=counted_functions(info, "numVirtualFunctionRequested", "sriovEnabled"),
             passthrough=bool(info.get("passthruEnabled")),
         )
     return made
@@ -75,11 +79,15 @@ def behind(estate: Estate, host: Facts, network: str) -> tuple[PhysicalFunction,
 
 
 def unserved(estate: Estate, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, ...]:
-    """Return the demands that get no virtual function on a host; as few as possible, the last ones first."""
+    """Return the demands that get no virtual function on a host; as few as possible, the last ones first.
+
+    A NIC that does not say how many functions it has may have as many as are needed.
+    """
     asked = tuple(wanted)
-    known = {pci: f for pci, f in sorted(physical_functions(host).items()) if f.now}
+    known = {pci: f for pci, f in sorted(physical_functions(host).items()) if f.now != 0}
     # more of one NIC's functions than there are adapters are never needed
-    places = [pci for pci, f in known.items() for _ in range(min(f.now, len(asked)))]
+    most = {pci: len(asked) if f.now is None else min(f.now, len(asked)) for pci, f in known.items()}
+    places = [pci for pci, count in most.items() for _ in range(count)]
     allowed = []
     for demand in asked:
         fitting = _fitting(estate, host, demand, known)

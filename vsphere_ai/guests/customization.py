@@ -112,7 +112,8 @@ def _of_nics(guest: Guest) -> Iterator[tuple[str, str, str]]:
 
 
 def _in_order(cards: Sequence[Card]) -> list[Card]:
-    return sorted(cards, key=lambda card: (card.slot is None, card.slot or 0, card.key))
+    placed = sorted((card.slot, card.key, card) for card in cards if card.slot is not None)
+    return [card for *_, card in placed] + sorted((c for c in cards if c.slot is None), key=lambda card: card.key)
 
 
 def _interfaces(nic: GuestNic) -> list[IPv4Interface | IPv6Interface]:

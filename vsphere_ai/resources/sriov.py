@@ -97,7 +97,7 @@ class Sriov(Resource):
         elif not function.capable and count:
             remedy = "use a NIC with SR-IOV, and switch on SR-IOV and VT-d/IOMMU in the BIOS"
             yield self.problem(target, "not-capable", f"{name} cannot have virtual functions on this host", remedy)
-        elif count > function.most:
+        elif function.most is not None and count > function.most:
             message = f"{count} virtual functions, {name} has at most {function.most}"
             yield self.problem(target, "too-many", message, f"write {function.most} or less")
 
@@ -135,6 +135,8 @@ class Sriov(Resource):
 
 
 def _count(function: PhysicalFunction) -> int | str:
+    if function.now is None or function.configured is None:
+        return "not known"
     waits = function.now != function.configured
     return f"{function.now} (after a restart: {function.configured})" if waits else function.now
 

@@ -43,7 +43,7 @@ def seconds(value: object) -> int:
     """Return the seconds of ``30m``, ``1h30m`` or ``90s``: more than 0 and at most a day."""
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found and value:
-        value = sum(int(number or 0) * unit for number, unit in zip(found.groups(), (3600, 60, 1), strict=True))
+        value = sum(int(n) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True) if n)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{describe(value)} is not a time\nwrite a number and a unit: 90s, 30m, 1h30m")
     # vSphere takes a timeout of 0 for "never".

@@ -143,7 +143,9 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -> YamlFault:
-    if "maximum nesting depth" in (error.problem or ""):  # libyaml's own limit; it reads ahead of the events
+    if (
+        error.problem is not None and "maximum nesting depth" in error.problem
+    ):  # libyaml's own limit; it reads ahead of the events
         at = error.problem_mark
         return YamlFault(*((at.line, at.column) if at else last), TOO_DEEP, LESS_DEEP)
     problem = error.problem or "this is not YAML"

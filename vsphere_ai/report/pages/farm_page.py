@@ -102,7 +102,8 @@ def _vm_words(vm: Facts) -> str:
 
 def _version(host: Facts) -> str:
     product = host.get("config.product") or {}
-    return f"{product.get('version', '')} {product.get('build', '')}".strip() if isinstance(product, Mapping) else ""
+    known = product if isinstance(product, Mapping) else {}
+    return " ".join(str(known[part]) for part in ("version", "build") if known.get(part)) or "not known"
 
 
 def slices_of(slot: GpuSlot) -> Fragmentation | None:

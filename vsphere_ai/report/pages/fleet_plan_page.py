@@ -78,9 +78,10 @@ def _joined(title: str, pages: Mapping[str, Report], *, wrong: bool = False) -> 
 
 
 def _timeline(shards: Sequence[Entry]) -> ReportSection:
-    expected = {s["vcenter"]: float((s["plan"].get("expected") or {}).get("seconds") or 0) for s in shards}
-    bars = tuple(Bar(name, (("planned", 0.0, long),)) for name, long in expected.items() if long)
-    rows = tuple((name, duration(long)) for name, long in expected.items() if long)
+    times = ((s["vcenter"], (s["plan"].get("expected") or {}).get("seconds")) for s in shards)
+    expected = {name: float(long) for name, long in times if long}
+    bars = tuple(Bar(name, (("planned", 0.0, long),)) for name, long in expected.items())
+    rows = tuple((name, duration(long)) for name, long in expected.items())
     pictures = (Timeline(max(expected.values()), bars),) if bars else ()
     note = "How long each vCenter is expected to take by itself; a budget may make it longer."
     return ReportSection("Expected rollout", ("vCenter", "takes"), rows, note, pictures, folded=True)

@@ -23,6 +23,7 @@ from vsphere_ai.report.pages.tables import (
     changes,
     impact,
     kept,
+    place_in_file,
     subject_text,
     target,
     text,
@@ -49,7 +50,7 @@ def plan_report(plan: Entry) -> Report:
         plan_map(plan.get("placed", ()), plan["impact"]),
         plan_timeline(plan),
         replace(changed, pictures=gpu_pictures(plan["items"])),
-        _findings(findings, plan.get("passed", 0)),
+        _findings(findings, plan.get("passed")),
         ReportSection("Answers of vCenter", ("targets", "check", "faults", "warnings", "note"), _answers(plan)),
         ReportSection(
             "Hosts with SSH", ("hosts", "why the login was not tried"), about(plan.get("logins", ()), ("why",), "host")
@@ -104,10 +105,10 @@ _DISRUPTED: tuple[tuple[str, str, Status | Literal[""]], ...] = (
 )
 
 
-def _findings(findings: list[Entry], passed: int) -> ReportSection:
+def _findings(findings: list[Entry], passed: int | None) -> ReportSection:
     """Return failures and warnings, as a matrix and as a table."""
     drawn = matrix(findings)
-    note = f"{passed} rules passed."
+    note = "" if passed is None else f"{counted(passed, 'rule')} passed."
     return ReportSection("Findings", FINDING, about_findings(findings), note, (drawn,) if drawn else ())
 
 
@@ -194,8 +195,7 @@ def _checked(plan: Entry) -> tuple[tuple[JunitCase, ...], tuple[SarifResult, ...
         results.append(SarifResult(rule, "fail", f"{name}: {words}", (name,), *places(problem)))
     more = checked_findings(plan.get("findings", ()), places)
     steps = [
-        JunitCase("steps", f"{s['id']} {s['target']['name']}: {s.get('summary', '')}", "pass", "planned")
-        for s in plan["steps"]
+        JunitCase("steps", f"{s['id']} {s['target']['name']}: {s['summary']}", "pass", "planned") for s in plan["steps"]
     ]
     return (*cases, *more[0], *steps), (*results, *more[1])
 
@@ -214,6 +214,6 @@ def checked_findings(
         cases.append(JunitCase("findings", f"{finding['rule']} [{on}]", status, words))
         if status != "pass":
             where, own = f"{on}: " if on else "", finding["target"] or {}
-            place = (own["file"], own.get("line", 0), own.get("column", 0)) if own.get("file") else places(finding)
+            place = place_in_file(own) if own.get("file") else places(finding)
             results.append(SarifResult(finding["rule"], status, f"{where}{words}", (on,) if on else (), *place))
     return tuple(cases), tuple(results)

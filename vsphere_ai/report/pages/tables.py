@@ -79,9 +79,19 @@ def subject_text(value: Entry | None) -> str:
     return ", ".join(filter(None, (value["name"], value.get("part")))) if value else ""
 
 
+NO_PLACE = 0
+"""Line or column of a place that has none: both count from 1."""
+
+
+def place_in_file(value: Entry) -> tuple[str, int, int]:
+    """Return file, line and column of the place that a finding is about; `NO_PLACE` for what it does not have."""
+    line, column = (int(value[name]) if value.get(name) else NO_PLACE for name in ("line", "column"))
+    return str(value["file"]), line, column
+
+
 def _place(value: Entry | None) -> str:
     place = value or {}
-    line = f"{place['file']}:{place.get('line', 0)}:{place.get('column', 0)}: " if place.get("line") else ""
+    line = ":".join(str(part) for part in place_in_file(place) if part) + ": " if place.get("line") else ""
     return f"{line}{place['part']}: " if place.get("part") else line
 
 

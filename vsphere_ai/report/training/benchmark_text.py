@@ -205,7 +205,9 @@ def nccl_document(result: NcclResult) -> dict[str, object]:
 def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float | None) -> str:
     """Return every pair as a line, the slowest first."""
     rows = []
-    for (one, other), value in sorted(pairs.items(), key=lambda item: (item[1] is not None, item[1] or 0, item[0])):
+    slowest = sorted((value, pair) for pair, value in pairs.items() if value is not None)
+    unknown = sorted(pair for pair, value in pairs.items() if value is None)
+    for value, (one, other) in (*((None, pair) for pair in unknown), *slowest):
         share = f"{value / reference:.0%}" if value is not None and reference else "-"
         rows.append((one, other, f"{value:.2f}" if value is not None else "not measured", share))
     return table(("vm", "vm", "busbw GB/s", "of reference"), rows)

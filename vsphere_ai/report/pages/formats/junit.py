@@ -18,7 +18,7 @@ def junit(report: Report) -> str:
         suite.set("tests", str(len(cases)))
         suite.set("failures", str(sum(c.status == "fail" for c in cases)))
         suite.set("errors", str(sum(c.status == "unknown" for c in cases)))
-        suite.set("time", f"{times.get(name, sum(c.seconds or 0 for c in cases)):.3f}")
+        suite.set("time", f"{times.get(name, sum(c.seconds for c in cases if c.seconds is not None)):.3f}")
         for case in cases:
             _add(suite, case)
     Xml.indent(root)

@@ -25,24 +25,25 @@ def fleet_timeline(shards: Sequence[Entry], runs: Mapping[str, Entry]) -> Report
     spans = {s["vcenter"]: span(runs.get(s["vcenter"])) for s in shards}
     begun = {name: each for name, each in spans.items() if each[0]}
     start = min((began for began, _ in begun.values()), default=0.0)
-    expected = {n: float((runs[n]["approved"].get("expected") or {}).get("seconds") or 0) for n in begun}
+    times = ((n, (runs[n]["approved"].get("expected") or {}).get("seconds")) for n in begun)
+    expected = {name: float(long) for name, long in times if long}
     state = {s["vcenter"]: STATES.get(s["state"], "unknown") for s in shards}
     bars = tuple(
         Bar(
             name,
             (
-                *([(PLANNED, began - start, expected[name])] if expected[name] else []),
+                *([(PLANNED, began - start, expected[name])] if name in expected else []),
                 (state[name], began - start, long),
             ),
         )
         for name, (began, long) in begun.items()
     )
     rows = tuple(
-        (name, duration(began - start), duration(long), duration(expected[name]) if expected[name] else "")
+        (name, duration(began - start), duration(long), duration(expected[name]) if name in expected else "")
         for name, (began, long) in begun.items()
     )
     heads = ("vCenter", "first step after", "took", "expected")
-    whole = max((began - start + max(long, expected[n]) for n, (began, long) in begun.items()), default=0.0)
+    whole = max((began - start + max(long, expected.get(n, long)) for n, (began, long) in begun.items()), default=0.0)
     return ReportSection("Timeline", heads, rows, "", (Timeline(max(whole, 1.0), bars),) if bars else (), folded=True)
 
 

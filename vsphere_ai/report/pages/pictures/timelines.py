@@ -19,6 +19,8 @@ CLOSE = 1 / 500
 STATES: Mapping[str, Status] = {"done": "pass", "skipped": "warn", "begun": "unknown"}
 """How steps ended; every other state is a failure."""
 PLANNED = "planned"
+AT_WORK = 0.0
+"""Length of a step that has not ended: it is drawn as a mark."""
 Span = tuple[str, float, float]
 
 
@@ -87,7 +89,8 @@ def _planned(expected: Entry, targets: Iterable[tuple[str, str]]) -> dict[str, l
 
 
 def _done(steps: Sequence[Entry], start: float) -> list[Span]:
-    return [(status_of(s), at(s["began"]) - start, took(s) or 0.0) for s in steps]
+    lengths = ((s, took(s)) for s in steps)
+    return [(status_of(s), at(s["began"]) - start, AT_WORK if long is None else long) for s, long in lengths]
 
 
 def _joined(spans: Iterable[Span], close: float) -> tuple[Span, ...]:
