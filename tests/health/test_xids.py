@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vsphere_ai.health.kernel import kernel_log
 from vsphere_ai.health.kernel.kernel_log import KernelEvent, events, normal, nvlink_code, unfamiliar
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, judged
-from vsphere_ai.health.kernel.xids import LADDER, RECOVERY_XID, known, read_table, recovery_action, table
+from vsphere_ai.health.kernel.xids import LADDER, RECOVERY_XID, known, table_of, recovery_action, table
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 XID_79 = "[  812.1] NVRM: Xid (PCI:0000:05:00): 79, pid=1234, name=python, GPU has fallen off the bus."
@@ -154,9 +154,9 @@ def test_each_entry_has_a_source_that_is_listed_and_of_use():
 )
 def test_a_table_that_is_not_as_it_has_to_be_is_refused(change):
     text = (resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8")
-    assert read_table(text) == table()
+    assert table_of(text) == table()
     with pytest.raises(ValueError, match=r"."):
-        read_table(text.replace(*change))
+        table_of(text.replace(*change))
 
 
 @pytest.mark.parametrize(

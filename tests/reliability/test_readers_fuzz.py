@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import random
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from support import seeds
+from support.other_readers import OTHER_FORMATS
 
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
 from vsphere_ai.benchmarks.perftest import parse_perftest, parse_perftest_json, perftest_checks
 from vsphere_ai.benchmarks.programs.megatron import parse_megatron
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.gpu.smi.listings import parse_compute_instances, parse_gpus, parse_instances, parse_profiles
+from vsphere_ai.gpu.smi.listings import (
+    parse_compute_instances,
+    parse_gpus,
+    parse_instances,
+    parse_placements,
+    parse_profiles,
+)
 from vsphere_ai.gpu.smi.running import parse_running
 from vsphere_ai.gpu.smi.smi_xml import parse_xml
 from vsphere_ai.health import nhc
@@ -65,6 +76,16 @@ def kernel(text: str) -> None:
         recovery_action(event.text)
 
 
+LISTINGS = (parse_instances, parse_compute_instances, parse_profiles, parse_placements)
+
+
+def answered(parse: Callable[[int, str], object], text: str) -> object:
+    try:
+        return parse(0, text)
+    except VsphereAiError as error:
+        return error
+
+
 def perftest(text: str) -> None:
     for run in parse_perftest(text.splitlines()):
         assert run.bandwidth is None or run.bandwidth >= 0
@@ -79,7 +100,7 @@ FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "vgpu -q": (samples("gpu/fixtures/vgpu-q-*.txt"), lambda text: parse_running(0, text)),
     "query-gpu": ([QUERY], lambda text: parse_gpus(0, text)),
     "mig listings": (samples("gpu/fixtures/real-*.txt"), lambda text: [
-        [parse(0, text) for parse in (parse_instances, parse_compute_instances, parse_profiles)]
+        [answered(parse, text) for parse in LISTINGS]
     ]),
     "-q -x": (samples("gpu/fixtures/xml/*.xml"), lambda text: parse_xml(0, text)),
     "health": ([HEALTH * 3], lambda text: read_guest({SMI.name: CommandAnswer(0, text)})),
@@ -92,6 +113,7 @@ FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "slurm": ([SLURM], slurm_check.check),
     "accelerate": ([ACCELERATE], accelerate_config.check),
     "ansible": ([ANSIBLE, "[gpu]\nn[01:16]:22 a=b\n[gpu:vars]\nx=1\n"], ansible_check.check),
+    **OTHER_FORMATS,
 }  # fmt: skip
 ODD = [
     "",
@@ -101,6 +123,8 @@ ODD = [
     "\0",
     "\ufeff",
     "é",
+    "²",
+    "\u0663",
     "-1",
     "0",
     "9" * 30,
@@ -142,3 +166,47 @@ def test_no_mutation_of_a_sample_ends_in_an_internal_error(name):
             continue
         except Exception as fault:
             raise AssertionError(f"case {number} of {name}: {fault!r}\n{text!r}") from fault
+
+
+PACKAGE = TESTS.parent / "vsphere_ai"
+ROOMS = ("benchmarks", "fabric", "gpu", "guests", "health", "kubernetes", "model/names", "training")
+READER = re.compile(r"(?:parse|read|check)(?:_\w+)?|events|network_of|\w+_(?:in|error|action)")
+TEXTS = {"str", "Iterable[str]", "Sequence[str]"}
+NAMES = {"text", "stdout", "out", "lines", "listing", "answer"}
+
+
+def readers() -> Iterator[tuple[str, str]]:
+    """Modules and functions that read a text of another program: by their names, and by what they take."""
+    for room in ROOMS:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            for node in ast.parse(path.read_text("utf-8")).body:
+                if isinstance(node, ast.FunctionDef) and READER.fullmatch(node.name):
+                    first = node.args.args[:2]
+                    if any(a.arg in NAMES and a.annotation and ast.unparse(a.annotation) in TEXTS for a in first):
+                        yield str(path), node.name
+
+
+def called(texts: list[str], read: Callable[[str], object]) -> set[tuple[str, str]]:
+    """The functions that are called while samples are read."""
+    seen: set[tuple[str, str]] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            seen.add((frame.f_code.co_filename, frame.f_code.co_name))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        for text in texts:
+            read(text)
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+def test_every_reader_of_the_product_is_in_the_fuzz():
+    """A reader is found by its name and by what it takes, and has to be called for the samples of a format."""
+    every = set(readers())
+    assert len(every) > 40
+    seen = set().union(*(called(texts, read) for texts, read in FORMATS.values()))
+    assert sorted(every - seen) == []

@@ -149,3 +149,15 @@ def test_shown_and_stated():
 def test_what_the_language_refuses(functions):
     with pytest.raises(ValidationError):
         Sriov(functions=functions)
+
+
+# -- what the host does not say
+
+
+def test_a_number_that_the_host_does_not_say_is_not_taken_for_none():
+    nic = function(NIC4, 8)
+    silent = {name: value for name, value in nic.items() if name != "maxVirtualFunctionSupported"}
+    assert rules(judge(want(nic4=500), ESX1, on(silent))) == set()
+    missing = {name: value for name, value in nic.items() if name != "numVirtualFunction"}
+    judged = judge(want(nic4=8), ESX1, on(missing))
+    assert judged.fields == {NIC4: ("not known", 8)}

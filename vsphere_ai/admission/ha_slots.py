@@ -47,7 +47,7 @@ class SlotPolicy:
         if level is None:
             return None
         options = {str(o.get("key")).lower(): str(o.get("value")) for o in das.get("option") or ()}
-        values = {key: int(value) for key, value in options.items() if value.isdigit()}
+        values = {key: int(value) for key, value in options.items() if value.isdecimal()}
         return cls(
             int(level),
             int(fixed.get("cpu") or 0),

@@ -108,7 +108,7 @@ def _read(of_source: Mapping[str, PerftestRun], last: PerftestRun, text: str) ->
         width = len(run.columns)
         row = [_value(token) for token in tokens[-width:]] if 0 < width <= len(tokens) else []
         # the first number of a row is a size in bytes or a service level
-        if row and tokens[-width].isdigit() and None not in row and source_of(_before(text, width)) == source:
+        if row and tokens[-width].isdecimal() and None not in row and source_of(_before(text, width)) == source:
             if len(run.rows) < MAX_ROWS:
                 run.rows.append({c: v for c, v in zip(run.columns, row, strict=True) if v is not None})
             return

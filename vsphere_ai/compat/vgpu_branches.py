@@ -42,7 +42,7 @@ BRANCHES = (
 def branch_of(driver: str) -> DriverBranch | None:
     """Return the branch of a driver version such as ``535.54.03`` or ``527.15``; None for one of no vGPU release."""
     major = driver.partition(".")[0]
-    number = int(major) if major.isascii() and major.isdigit() else 0
+    number = int(major) if major.isascii() and major.isdecimal() else 0
     return next((b for b in BRANCHES if b.driver <= number < b.driver + SPREAD), None)
 
 

@@ -42,7 +42,7 @@ class Stun(NamedTuple):
 
 def moves_from(about: About) -> bool:
     """Return whether this vCenter moves VMs with vGPUs off a host that enters maintenance mode."""
-    build = int(about.build) if about.build.isdigit() else 0
+    build = int(about.build) if about.build.isdecimal() else 0
     version = _version(about)
     return version > FIRST[0] or (version, build) >= FIRST
 

@@ -50,7 +50,7 @@ class RdmaDevice:
 def needs_shell(host: Facts) -> bool:
     """Return whether the firmware of a host's NICs can be read over SSH only."""
     major = str((host.get("config.product") or {}).get("version", "")).partition(".")[0]
-    return not major.isdigit() or int(major) < FIRST_WITH_FIRMWARE
+    return not major.isdecimal() or int(major) < FIRST_WITH_FIRMWARE
 
 
 def rdma_devices(estate: Estate, hosts: Sequence[Target]) -> Iterator[tuple[Target, tuple[RdmaDevice, ...] | None]]:

@@ -68,7 +68,7 @@ def lags(switch: Facts) -> tuple[str, ...]:
 def release(version: str | None) -> tuple[int, ...]:
     """Return a version such as ``7.0.2`` as numbers that compare; empty when it says nothing."""
     parts = (version or "").split(".")[:3]
-    return tuple(int(p) for p in parts) if all(p.isdigit() for p in parts) else ()
+    return tuple(int(p) for p in parts) if all(p.isdecimal() for p in parts) else ()
 
 
 def is_older(one: str | None, other: str | None) -> bool:

@@ -112,14 +112,14 @@ def coalescing_in(listing: str) -> dict[str, Coalesce]:
 
 
 def _value(cell: str) -> bool | int | None:
-    return int(cell) if cell.isdigit() else {"on": True, "off": False}.get(cell.lower())
+    return int(cell) if cell.isdecimal() else {"on": True, "off": False}.get(cell.lower())
 
 
 def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
     """Return the ring entries of a NIC, or with `MOST` the largest it can have; None when they cannot be read."""
     values = block(output_of(facts, f"{probe.name}:{nic}"))
     sizes = {way: values.get(way.upper(), values.get(f"Max {way.upper()}", "")) for way in ("rx", "tx")}
-    if not all(size.isdigit() for size in sizes.values()):
+    if not all(size.isdecimal() for size in sizes.values()):
         return None
     return Rings.model_construct(rx=int(sizes["rx"]), tx=int(sizes["tx"]))
 
@@ -145,7 +145,8 @@ def _rows(listing: str) -> list[dict[str, str]]:
     lines = [line for line in listing.splitlines() if line.strip()]
     ruler = next((i for i, line in enumerate(lines) if set(line.strip()) <= {"-", " "}), 0)
     titles = re.split(r"\s{2,}", lines[ruler - 1].strip()) if ruler else []
-    return [dict(zip(titles, line.split(), strict=False)) for line in lines[ruler + 1 :]] if ruler else []
+    rows = [dict(zip(titles, line.split(), strict=False)) for line in lines[ruler + 1 :]] if ruler else []
+    return [row for row in rows if row.get("NIC")]  # settings of no known NIC are nobody's
 
 
 def block(text: str) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ def parse_address(text: str) -> Address:
     scheme, found, rest = text.removeprefix("dask:").partition("://")
     host, colon, port = rest.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (found and colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+    if not (found and colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise UsageError(f"'{text}' is not the address of a Dask scheduler", FORMS, rule="usage.executor")
     if scheme == "tcp":
         why = f"'{text}' has no TLS: who reaches it, any user of this machine on loopback, could run code as you there"

@@ -85,6 +85,6 @@ def _listen(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
         host, port = text, "0"
-    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+    if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--listen {text} is no address", "give HOST or HOST:PORT", rule="usage.executor")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -191,7 +191,7 @@ def read_guest(answers: Answers) -> GuestFacts:
         kernel=read(KERNEL, lambda out: tuple(out.splitlines()), none),
         uptime=read(UPTIME, lambda out: float(out.split()[0]), None),
         counters={
-            **{path: int(value) for path, value in values.items() if value.isdigit() and "gid" not in path},
+            **{path: int(value) for path, value in values.items() if value.isdecimal() and "gid" not in path},
             **(replays_in(answers[REPLAYS.name].out) if REPLAYS.name in answers else {}),
         },
         gid_types=_gid_types(values),
@@ -214,7 +214,7 @@ def _shown(answer: CommandAnswer | None, parse: Callable[[int, str], T]) -> T | 
 
 def _number(text: str) -> int | None:
     text = text.strip()
-    return int(text, 16) if text.lower().startswith("0x") else int(text) if text.isdigit() else None
+    return int(text, 16) if text.lower().startswith("0x") else int(text) if text.isdecimal() else None
 
 
 def _yes(text: str) -> bool | None:
@@ -289,7 +289,9 @@ def replays_in(out: str) -> dict[str, int]:
 def measures_in(out: str) -> dict[int, dict[str, str]]:
     """Return the rows of an answer to `MEASURES` by the indexes of GPUs; lines of another form are left out."""
     rows = ([part.strip() for part in line.split(",")] for line in out.splitlines())
-    return {int(r[0]): dict(zip(MEASURED, r, strict=True)) for r in rows if len(r) == len(MEASURED) and r[0].isdigit()}
+    return {
+        int(r[0]): dict(zip(MEASURED, r, strict=True)) for r in rows if len(r) == len(MEASURED) and r[0].isdecimal()
+    }
 
 
 def with_measures(gpus: tuple[SmiGpu, ...], rows: Mapping[int, Mapping[str, str]]) -> tuple[SmiGpu, ...]:
@@ -305,7 +307,7 @@ def with_measures(gpus: tuple[SmiGpu, ...], rows: Mapping[int, Mapping[str, str]
 def _processes(out: str) -> Iterator[tuple[int, str]]:
     for line in out.splitlines():
         pid, _, uuid = line.partition(",")
-        if pid.strip().isdigit():
+        if pid.strip().isdecimal():
             yield int(pid), uuid.strip()
 
 

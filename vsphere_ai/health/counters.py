@@ -162,8 +162,8 @@ def readings_in(listing: Iterable[str], taken: datetime) -> tuple[Reading, ...]:
     for line in listing:
         path, _, value = line.strip().rpartition(":")
         parts = path.split("/")
-        if len(parts) < 9 or parts[3] != "infiniband" or parts[5] != "ports" or not value.strip().isdigit():
+        if len(parts) < 9 or parts[3] != "infiniband" or parts[5] != "ports" or not value.strip().isdecimal():
             continue
-        if parts[6].isdigit():
+        if parts[6].isdecimal():
             found.setdefault((parts[4], int(parts[6])), {})[parts[8]] = int(value)
     return tuple(Reading(taken, device, values, port) for (device, port), values in sorted(found.items()))

@@ -219,5 +219,5 @@ def _expanded(text: str) -> Iterator[str]:
             continue
         for each in numbers.split(","):
             first, _, last = each.partition("-")
-            if first.isdigit() and (last or first).isdigit() and int(last or first) - int(first) < 100_000:
+            if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < 100_000:
                 yield from (f"{before}{n:0{len(first)}}{after}" for n in range(int(first), int(last or first) + 1))

@@ -99,7 +99,7 @@ class About:
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return an API version ``7.0.2.0`` as (7, 0, 2, 0), comparable between versions."""
-    return tuple(int(n) for n in version.split(".") if n.isdigit())
+    return tuple(int(n) for n in version.split(".") if n.isdecimal())
 
 
 INDEXED = ("name", "parent", "runtime.host", "config.template", *PATHS)

@@ -35,7 +35,7 @@ def _server(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        if _NAME.fullmatch(text) and not text.replace(".", "").isdigit():
+        if _NAME.fullmatch(text) and not text.replace(".", "").isdecimal():
             return text
     raise ValueError(f"{text!r} is no time server\nwrite an IP address or a name, such as ntp1.example.com")
 

@@ -117,7 +117,7 @@ def _of_clocks(nodes: Sequence[Node], clocks: Clocks) -> Iterator[Suspect]:
             rank = name.removeprefix("rank-")
             if clock.step == min(steps):
                 reason = f"its log is at step {clock.step}, others at {max(steps)}"
-                yield Suspect(int(rank) if rank.isdigit() else -1, node.vm, node.host, reason)
+                yield Suspect(int(rank) if rank.isdecimal() else -1, node.vm, node.host, reason)
 
 
 def _of_answers(nodes: Sequence[Node], answers: Sequence[RasAnswer]) -> Iterator[Suspect]:

@@ -96,5 +96,5 @@ class LiveStream:
     def _begin(self, after: str) -> int | None:
         """Return the number of the event behind an id of this server; None for any other text."""
         era, _, number = after.partition("-")
-        known = era == self._era and number.isascii() and number.isdigit() and len(number) < 10
+        known = era == self._era and number.isascii() and number.isdecimal() and len(number) < 10
         return int(number) + 1 if known and int(number) < self._next else None

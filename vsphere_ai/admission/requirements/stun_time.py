@@ -29,7 +29,7 @@ def stun_time(case: AdmissionCase) -> Reason | None:
         return None
     options = drs_config(case.situation.cluster(case.host.ref)).get("option") or ()
     texts = {str(o.get("key")).lower(): str(o.get("value")) for o in options}
-    most = int(texts[OPTION]) if texts.get(OPTION, "").isdigit() else TOLERATED
+    most = int(texts[OPTION]) if texts.get(OPTION, "").isdecimal() else TOLERATED
     least, longest = min(times, key=lambda t: t.seconds), max(times, key=lambda t: t.seconds)
     message = f"its vGPUs would stun it for {longest}, and DRS tolerates {most} s"
     if least.seconds > most:

@@ -69,4 +69,4 @@ def _judged(case: AdmissionCase, hosts: Sequence[Facts], most: int | None, why: 
 
 def _number(value: object) -> int:
     text = str(value or "").strip()
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0

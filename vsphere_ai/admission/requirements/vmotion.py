@@ -37,7 +37,7 @@ def cpu_features(case: AdmissionCase) -> Iterator[Reason]:
     for each in needed:
         least = _AT_LEAST.fullmatch(str(each.get("value")))
         shown = have.get(each["key"], "0")
-        if least is None or not shown.isdigit():
+        if least is None or not shown.isdecimal():
             strange.append(each["key"])
         elif int(shown) < int(least[1]):
             lacking.append(each["key"])

@@ -62,7 +62,7 @@ def _text(file: Path) -> str:
 
 def _driver(xml: Xml) -> int | None:
     branch = xml.driver.partition(".")[0]
-    return int(branch) if branch.isdigit() else None
+    return int(branch) if branch.isdecimal() else None
 
 
 def _notes(gpus: Sequence[GpuInXml], xml: Xml, *, placed: bool) -> Iterator[str]:

@@ -169,7 +169,7 @@ def events_kept(case: PillarCase) -> Finding | None:
     days, on = case.records.options.get(MAX_AGE), case.records.options.get(MAX_AGE_ON, "true")
     if on.lower() == "false":
         return case.passed("events are kept without a limit", (MAX_AGE_ON, on))
-    if days is None or not days.isdigit():
+    if days is None or not days.isdecimal():
         return case.unknown(f"{MAX_AGE} cannot be read")
     if int(days) < FEWEST_DAYS:
         return case.warned(

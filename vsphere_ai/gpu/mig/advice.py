@@ -144,7 +144,7 @@ def _unpublished(board: Board, wanted: Iterable[LayoutItem]) -> Iterator[str]:
     """Say what is known of a request when NVIDIA publishes no more than the names of the profiles."""
     yield NO_PLACEMENTS
     for name in dict.fromkeys(i.profile for i in wanted):
-        if not name.isdigit() and name not in board.profile_names:
+        if not name.isdecimal() and name not in board.profile_names:
             yield f"no profile {name} on this GPU; its profiles are {', '.join(board.profile_names)}"
 
 

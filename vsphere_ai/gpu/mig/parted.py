@@ -200,7 +200,7 @@ def _wanted(here: Path, entry: Mapping[str, object], refuse: RefuseAt) -> Iterat
             except LayoutError as error:
                 refuse((*path, name), error.message, error.remedy)
                 continue
-            if item.start is not None or item.profile.isdigit():
+            if item.start is not None or item.profile.isdecimal():
                 refuse((*path, name), f"{name} is not a profile name", "mig-parted takes names such as 3g.20gb only")
             else:
                 yield from [item] * count

@@ -91,7 +91,7 @@ class GpuStatus:
     def driver_major(self) -> int | None:
         """The driver branch, e.g. 535."""
         major = self.driver.partition(".")[0]
-        return int(major) if major.isascii() and major.isdigit() else None
+        return int(major) if major.isascii() and major.isdecimal() else None
 
 
 @dataclass(frozen=True)

@@ -181,10 +181,10 @@ def _load(section: Sequence[_Line]) -> int | None:
 
 def _number_at(key: str, values: Mapping[str, str | None]) -> int | None:
     text = values.get(key)
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 
 def _number(line: _Line) -> int:
-    if line.value is None or not (line.value.isascii() and line.value.isdigit()):
+    if line.value is None or not (line.value.isascii() and line.value.isdecimal()):
         raise ValueError(f"{line.key} is not a number")
     return int(line.value)

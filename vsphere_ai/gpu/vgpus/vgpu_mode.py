@@ -80,4 +80,4 @@ def after(facts: Facts, wanted: Mapping[str, str]) -> tuple[Mapping[str, Any], .
 def release(facts: Facts) -> tuple[int, ...]:
     """Return the ESXi version of a host as numbers, ``(8, 0, 3)``; empty when it is not known."""
     product = facts.get("config.product") or facts.get("summary.config.product") or {}
-    return tuple(int(n) for n in str(product.get("version", "")).split(".") if n.isdigit())
+    return tuple(int(n) for n in str(product.get("version", "")).split(".") if n.isdecimal())

@@ -125,10 +125,10 @@ class Table:
 @cache
 def table() -> Table:
     """Return the table of the package; `ValueError` for an entry that is not as it has to be."""
-    return read_table((resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8"))
+    return table_of((resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8"))
 
 
-def read_table(text: str) -> Table:
+def table_of(text: str) -> Table:
     """Return a table of a YAML text; `ValueError` for unknown fields, actions and sources, and for a number twice."""
     document: Any = yaml_value(text)
     xids = TypeAdapter(list[Xid]).validate_python(document["xids"])

@@ -124,7 +124,7 @@ def expand(name: str) -> tuple[str, ...]:
 
 def _span(found: re.Match[str]) -> list[str]:
     first, last = (group for group in found.groups() if group is not None)
-    if first.isdigit():
+    if first.isdecimal():
         if int(first) > int(last) or (len(first) != len(last) and first.startswith("0") and first != "0"):
             raise PatternError(f"the range {found[0]} cannot be read", "low end first, both ends equally wide: [01:16]")
         if int(last) - int(first) >= MAX_NAMES:

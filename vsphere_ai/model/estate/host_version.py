@@ -28,7 +28,7 @@ class VersionLimit(NamedTuple):
 def hardware_number(version: object) -> int | None:
     """Return the number of ``vmx-19``, None when it is not one; as texts, vmx-9 would be above vmx-19."""
     digits = str(version or "").removeprefix("vmx-")
-    return int(digits) if digits.isdigit() else None
+    return int(digits) if digits.isdecimal() else None
 
 
 def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[VersionLimit, ...], tuple[str, ...]]:

@@ -69,7 +69,7 @@ def _ansi(character: str) -> str:
 
 
 def _order(term: str) -> tuple[str, ...]:
-    return tuple(part.zfill(9) if part.isdigit() else part for part in re.split(r"([0-9]+)", term.replace("[", "")))
+    return tuple(part.zfill(9) if part.isdecimal() else part for part in re.split(r"([0-9]+)", term.replace("[", "")))
 
 
 def _folded(names: Collection[str]) -> list[str]:

@@ -56,13 +56,13 @@ def dotted(version: Version) -> str:
 def build_name(version: Version, build: str) -> str | None:
     """Return the name of a build of a version, e.g. ``7.0 U2a``; None when the table does not list it."""
     release = _exactly(version)
-    return release.builds.get(int(build)) if release and build.isdigit() else None
+    return release.builds.get(int(build)) if release and build.isdecimal() else None
 
 
 def is_withdrawn(version: Version, build: str) -> bool:
     """Return whether VMware took that build back."""
     release = _exactly(version)
-    return release is not None and build.isdigit() and int(build) in release.withdrawn
+    return release is not None and build.isdecimal() and int(build) in release.withdrawn
 
 
 def hardware_limit(version: Version) -> int | None:

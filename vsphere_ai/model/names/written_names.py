@@ -225,7 +225,7 @@ def markdown_line(text: str) -> str:
     begun = _BLOCK.match(shown)
     if begun is None:
         return shown
-    return f"{begun[1]}\\{shown[begun.end() :]}" if begun[1].isdigit() else f"\\{shown}"
+    return f"{begun[1]}\\{shown[begun.end() :]}" if begun[1].isdecimal() else f"\\{shown}"
 
 
 def shell_word(text: str) -> str:

@@ -73,7 +73,7 @@ def refusal_lines(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout]
 def _open(board: Board, items: Sequence[LayoutItem]) -> bool:
     """Return whether nothing blocks a layout but that the placements of the board are not published."""
     named = board.profile_names if board.named_profiles else ()
-    return bool(named) and all(i.profile.isdigit() or i.profile in named for i in items)
+    return bool(named) and all(i.profile.isdecimal() or i.profile in named for i in items)
 
 
 def _table(board: Board, rows: Sequence[tuple[str, int | None]]) -> list[str]:

@@ -40,7 +40,7 @@ def window_seen(facts: Facts) -> dict[str, Any]:
     extra = advanced_settings(facts)
     size = extra.get(MMIO_SIZE_KEY, "")
     on = extra.get(MMIO_KEY, "").lower() == "true"
-    return {"mmio_64bit": on, "mmio_size_gb": int(size) if size.isdigit() else None}
+    return {"mmio_64bit": on, "mmio_size_gb": int(size) if size.isdecimal() else None}
 
 
 def window_keys(change: Change) -> dict[str, str]:

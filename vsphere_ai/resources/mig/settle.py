@@ -33,7 +33,7 @@ def settled_gpus(
 
 
 def _ids(layout: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(i.profile for i in layouts.parse(layout) if i.profile.isdigit()) if layout else ()
+    return tuple(i.profile for i in layouts.parse(layout) if i.profile.isdecimal()) if layout else ()
 
 
 def _placed(view: View, slot: Slot, layout: tuple[str, ...] | None, have: GpuMig | None) -> tuple[str, ...] | None:

@@ -34,7 +34,7 @@ def span(value: object) -> tuple[int, int]:
     """Return the ends of ``200-299`` or ``100``; ValueError when it is no range of VLANs."""
     low, dash, high = str(value).partition("-")
     ends = (low, high) if dash else (low, low)
-    if not all(e.isascii() and e.isdigit() for e in ends) or not int(ends[0]) <= int(ends[1]) <= LAST_VLAN:
+    if not all(e.isascii() and e.isdecimal() for e in ends) or not int(ends[0]) <= int(ends[1]) <= LAST_VLAN:
         raise ValueError(f"{value!r} is no range of VLANs\nwrite e.g. 100 or 200-299, from 0 to {LAST_VLAN}")
     return int(ends[0]), int(ends[1])
 

@@ -87,7 +87,7 @@ def _too_old(host: str, profile: names.VgpuProfile, view: View) -> str:
     if not any(e.board and names.share_of(e.board, profile) for e in boards_as_listed(facts).values()):
         return ""
     version = (facts.get("config.product") or {}).get("version", "")
-    numbers = tuple(int(n) for n in version.split(".") if n.isdigit())
+    numbers = tuple(int(n) for n in version.split(".") if n.isdecimal())
     if numbers and numbers < SHARED_INSTANCES_ESXI:
         return f"ESXi {version}"
     drivers = [major for gpu in readable(facts).gpus if (major := gpu.driver_major) is not None]

@@ -145,7 +145,7 @@ def _controller_problems(
                 "disk-limit", f"{disk.words}: no controller has a unit free, and 4 is the most", "add fewer"
             )
         version = str(facts.get("config.version") or "").removeprefix("vmx-")
-        if disk.controller == "nvme" and version.isdigit() and int(version) < NVME_HARDWARE:
+        if disk.controller == "nvme" and version.isdecimal() and int(version) < NVME_HARDWARE:
             message = f"{disk.words}: {facts.name} has virtual hardware {version}, and NVMe needs {NVME_HARDWARE}"
             yield MemberFault("disk-controller", message, "write controller: pvscsi, or upgrade the template")
 

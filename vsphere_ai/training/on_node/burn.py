@@ -113,7 +113,7 @@ def configuration(torch: ModuleType, asked: argparse.Namespace, gpu: int) -> Dic
     about = torch.cuda.get_device_properties(gpu)
     try:
         with open("/proc/driver/nvidia/version") as text:
-            driver = next((word for word in text.readline().split() if word[:3].isdigit()), "")
+            driver = next((word for word in text.readline().split() if word[:3].isdecimal()), "")
     except OSError:
         driver = ""
     found.update(gpu=about.name, capability=f"{about.major}.{about.minor}", driver=driver)

@@ -125,7 +125,7 @@ def nvidia(query: str) -> list[int] | None:
         return None
     if done.returncode:
         return [] if done.returncode in NO_DRIVER else None
-    return [int(line) for line in done.stdout.split() if line.isdigit()]
+    return [int(line) for line in done.stdout.split() if line.isdecimal()]
 
 
 def kill(pids: set[int], number: int) -> None:

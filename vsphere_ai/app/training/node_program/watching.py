@@ -43,7 +43,7 @@ class Log:
         self.rest, before = rest[:LONGEST_LINE], self.count
         for line in lines:
             found = self.pattern.search(line[:LONGEST_LINE].decode("utf-8", "replace"))
-            number = next((int(each) for each in found.groups() if each and each.isdigit()), -1) if found else -1
+            number = next((int(each) for each in found.groups() if each and each.isdecimal()), -1) if found else -1
             if number >= 0 and number != self.step:
                 self.step, self.count, self.last = number, self.count + 1, now
                 if self.count <= max(self.warm_up, 1):

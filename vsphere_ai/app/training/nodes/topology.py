@@ -58,7 +58,7 @@ def vm_cpus(vm: Facts) -> VmCpus:
         int(count or 0),
         int(per_socket or 0) or 1,
         int(memory or 0),
-        tuple(sorted({int(n) for n in listed if n.strip().isdigit()})),
+        tuple(sorted({int(n) for n in listed if n.strip().isdecimal()})),
         bool(hot),
     )
 
