@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vsphere_ai.health.kernel import kernel_log
 from vsphere_ai.health.kernel.kernel_log import KernelEvent, events, normal, nvlink_code, unfamiliar
 from vsphere_ai.health.kernel.xid_rules import GpuEvent, judged
-from vsphere_ai.health.kernel.xids import LADDER, RECOVERY_XID, known, table_of, recovery_action, table
+from vsphere_ai.health.kernel.xids import LADDER, RECOVERY_XID, known, recovery_action, table, table_of
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 XID_79 = "[  812.1] NVRM: Xid (PCI:0000:05:00): 79, pid=1234, name=python, GPU has fallen off the bus."
