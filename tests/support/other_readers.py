@@ -156,7 +156,7 @@ def guest(name: str) -> Callable[[str], object]:
 
 def addresses(text: str) -> None:
     for word in text.split():
-        read_pci(word)
+        read_pci.__wrapped__(word)  # what is cached is not read again
         documented(normal_pci)(word)
         documented(network_of)(word)
 

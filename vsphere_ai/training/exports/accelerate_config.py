@@ -1,46 +1,29 @@
 """Configurations of Accelerate: a YAML document per machine, judged as Accelerate loads and launches it.
 
-Source: huggingface/accelerate 1.15.0, src/accelerate/commands/config/config_args.py (BaseConfig.from_yaml_file refuses
-unknown keys and checks no type) and commands/launch.py.
+Source: huggingface/accelerate, in the release that accelerate.yaml names: src/accelerate/commands/config/config_args.py
+(BaseConfig.from_yaml_file refuses unknown keys and checks no type) and commands/launch.py.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any
 
-from vsphere_ai.model.bounded import yaml_documents
+from vsphere_ai.model.bounded import yaml_documents, yaml_value
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.text import safe
 from vsphere_ai.training.exports.finding import LineFinding, at_line
 from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import accelerate
 
-RELEASE = "1.15"
-KEYS = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    compute_environment distributed_type mixed_precision use_cpu debug num_processes machine_rank num_machines
-    gpu_ids main_process_ip main_process_port rdzv_backend same_network main_training_function
-    enable_cpu_affinity fp8_config deepspeed_config fsdp_config parallelism_config megatron_lm_config
-    mpirun_config downcast_bf16 tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm
-    tpu_env dynamo_config fp16 dynamo_backend
-    """,
-    )
-)
-"""Keys of ClusterConfig; the last two are converted."""
-OLDER = frozenset(("tp_config", "ipex_config"))
-"""Keys that earlier releases have and this one refuses."""
-TYPES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU MULTI_NEURON
-    DEEPSPEED FSDP XLA MEGATRON_LM
-    """,
-    )
-)
+_TABLE: Any = yaml_value((resources.files("vsphere_ai.training.exports") / "accelerate.yaml").read_text("utf-8"))
+RELEASE = str(_TABLE["release"])
+"""The release whose keys and kinds are known: a later one may have more of them."""
+KEYS, OLDER = frozenset(_TABLE["keys"]), frozenset(_TABLE["older_keys"])
+"""Keys of ClusterConfig, with the two that are converted; and keys that only earlier releases have."""
+TYPES, OLDER_TYPES = frozenset(_TABLE["types"]), frozenset(_TABLE["older_types"])
+"""Values of distributed_type; and those that only earlier releases have."""
 _NUMBERS = ("num_machines", "num_processes", "machine_rank", "main_process_port")
 
 
@@ -93,8 +76,10 @@ def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]
         # NO without quotes is false in YAML 1.1, which Accelerate takes as it takes an empty value (config_args.py)
         kind = "NO"
         yield "distributed_type is empty, or NO without quotes: one process without communication", "warn"
+    elif kind in OLDER_TYPES:
+        yield f"Accelerate {RELEASE} refuses distributed_type {kind}, which earlier releases have", "warn"
     elif not isinstance(kind, str) or kind not in TYPES:
-        yield f"distributed_type is {kind}, and one of {', '.join(sorted(TYPES))}", "fail"
+        yield f"Accelerate {RELEASE} refuses distributed_type {kind}: it has {', '.join(sorted(TYPES))}", "fail"
     yield from _launch(document, str(kind))
 
 

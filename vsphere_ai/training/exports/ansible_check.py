@@ -17,6 +17,8 @@ from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _HOST = re.compile(r"[\w.:@-]+(?:\[[\w:]+\][\w.:@-]*)*")
+_BRACKETED = re.compile(r"\[[^\]\s]+:[^\]\s]*\][\w.:-]+")
+"""A host that begins with a bracket: an IPv6 address with its port, or a range such as ``[a:c].example``."""
 _OF_GROUP = ("hosts", "children", "vars")
 
 
@@ -80,6 +82,8 @@ def _is_ini(text: str) -> bool:
     if not lines or lines[0].startswith(("---", "{", "- ")):
         return False
     first = lines[0].split(" #")[0].split()
+    if _BRACKETED.fullmatch(first[0]):
+        return True
     if not (_HOST.fullmatch(first[0]) or _SECTION.fullmatch(lines[0])):
         return False
     return (
@@ -123,7 +127,7 @@ def _read_ini(text: str, inventory: _Inventory) -> None:
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
-        if line.startswith("["):
+        if line.startswith("[") and not _BRACKETED.fullmatch(line.split()[0]):
             section = _SECTION.fullmatch(line)
             part = (section[2] or "hosts") if section else ""
             if section is None or part not in _OF_GROUP:

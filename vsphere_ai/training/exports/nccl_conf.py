@@ -92,6 +92,9 @@ def _line(name: str, value: str) -> Iterator[tuple[str, Verdict]]:
     if name != name.strip():
         yield f"blanks belong to the name: this sets '{name}' and not {name.strip()}", "fail"
         return
+    if name.split()[0] == "export":
+        yield f"NCCL reads no shell: this sets '{name}' and not {name.split()[-1]}", "fail"
+        return
     if not value:
         return
     if name in NUMBERS:

@@ -75,6 +75,8 @@ class _SlurmFiles:
     named: list[tuple[int, str, str]] = field(default_factory=list)  # line, what is named, its name
     unknown: dict[str, int] = field(default_factory=dict)
     is_slurm_conf: bool = False
+    included: int = 0
+    """The line of the first Include: nodes may be defined in a file that is not here."""
 
 
 def expanded(text: str) -> list[str]:
@@ -107,11 +109,14 @@ def _numbers(inner: str) -> Iterator[str]:
 
 def check(text: str) -> list[LineFinding]:
     """Return the findings of one file or several: form of lines, names, devices, numbers."""
+    if _TOPOLOGY_YAML.search(text):
+        return [at_line(0, "not looked at: topology.yaml, which Slurm reads from 25.05 on", "info")]
     files, findings = _SlurmFiles(), []
     for number, file, line in _lines(text):
         pairs = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
         if re.match(r"include\s+\S", line, re.IGNORECASE):
             files.unknown.setdefault(line.split()[0], number)
+            files.included = files.included or number
             continue
         if left := _PAIR.sub("", line).strip():
             findings.append(at_line(number, f"'{left}' is not KEY=VALUE: Slurm refuses the file"))
@@ -220,6 +225,8 @@ def _topology(
         files.switches.update((name, (number, below)) for name in expanded(pairs["switchname"]))
 
 
+_TOPOLOGY_YAML = re.compile(r"\A(?:\s*(?:#.*)?\n)*(?:---\s*\n(?:\s*(?:#.*)?\n)*)?\s*- topology:")
+"""The beginning of topology.yaml (Slurm, topology.yaml(5)): a list of topologies by name."""
 _READERS = {"slurm.conf": _slurm, "gres.conf": _gres, "topology.conf": _topology}
 
 
@@ -235,7 +242,8 @@ def _references(files: _SlurmFiles) -> Iterator[LineFinding]:
         if what == "node" and not files.is_slurm_conf:
             continue  # the nodes are in a file that is not here
         if name not in (files.switches if what == "switch" else {*files.nodes, *files.sets}):
-            yield at_line(number, f"there is no {what} {name}")
+            elsewhere = f", unless the file of line {files.included} has it" if files.included else ""
+            yield at_line(number, f"there is no {what} {name}{elsewhere}", "info" if elsewhere else "fail")
     yield from _cycles(files.switches)
     for name, (number, gres) in files.nodes.items():
         own = [(kind, count) for _, nodes, kind, count in files.gres_lines if name in nodes or not nodes]

@@ -1,0 +1,75 @@
+"""Tables of dated facts are made anew from public material, and keep what is older."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+import yaml
+
+from tools import facts
+
+ARGUMENTS = """
+class BaseConfig:
+    compute_environment: str
+    distributed_type: str
+class ClusterConfig(BaseConfig):
+    num_processes: int = -1
+    new_config: dict = None
+"""
+KINDS = 'class DistributedType(str):\n    NO = "NO"\n    MULTI_NEW = "MULTI_NEW"\n'
+
+
+@pytest.fixture
+def package(tmp_path):
+    folder = tmp_path / "accelerate"
+    for name, text in (
+        ("__init__.py", '__version__ = "1.19.2"\n'),
+        ("commands/config/config_args.py", ARGUMENTS),
+        ("utils/dataclasses.py", KINDS),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_a_table_of_accelerate_has_the_keys_of_the_release_and_names_the_older_ones(package):
+    before = {"keys": ["num_processes", "gone"], "older_keys": ["tp_config"], "types": ["NO", "MULTI_OLD"]}
+    made = facts.accelerate(package, before)
+    assert made["release"] == "1.19"
+    own = ("compute_environment", "distributed_type", "new_config", "num_processes")
+    assert made["keys"] == sorted((*own, *facts.CONVERTED))
+    assert made["older_keys"] == ["gone", "tp_config"]
+    assert (made["types"], made["older_types"]) == (["MULTI_NEW", "NO"], ["MULTI_OLD"])
+
+
+def test_what_is_no_source_is_refused_with_what_would_work(package, tmp_path):
+    with pytest.raises(facts.NotASource, match="unpack the wheel"):
+        facts.accelerate(tmp_path / "nothing", {})
+    (package / "accelerate" / "utils" / "dataclasses.py").write_text("class Other:\n    pass\n", "utf-8")
+    with pytest.raises(facts.NotASource, match="no class DistributedType"):
+        facts.accelerate(package, {})
+
+
+def test_a_table_of_operators_has_the_tag_of_the_release(tmp_path):
+    file = tmp_path / "release.yaml"
+    before = {"about": "operators", "source": "NVIDIA"}
+    file.write_text("NetworkOperator: {image: network-operator, version: v26.10.1}\n", "utf-8")
+    assert facts.operators(file, before)["network_operator"] == "network-operator-v26.10.1"
+    file.write_text("NetworkOperator: {version: v26.10.0-rc.2}\n", "utf-8")
+    with pytest.raises(facts.NotASource, match="of a release"):
+        facts.operators(file, before)
+
+
+@pytest.mark.parametrize("name", sorted(facts.TABLES))
+def test_the_tables_of_the_package_are_as_the_command_writes_them(name):
+    text = facts.TABLES[name].read_text("utf-8")
+    table = yaml.safe_load(text)
+    day = table.pop("read")
+    assert isinstance(day, date)
+    assert yaml.safe_load(facts.text_of(table, "", day)) == yaml.safe_load(text)
+
+
+def test_another_name_is_answered_with_the_names(capsys):
+    assert facts.main(["boards", "x"]) == 2
+    assert "accelerate|operators" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""Tables of dated facts, made anew from public material: ``python -m tools.facts TABLE SOURCE``.
+
+SOURCE is a folder or file that was fetched before: for ``accelerate`` the unpacked wheel (or ``src``) of the release,
+for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag. A table gets the day of today. What an
+earlier table had and the source has no more is kept as older, so that a check can name it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PACKAGE = Path(__file__).parents[1] / "vsphere_ai"
+TABLES = {
+    "accelerate": PACKAGE / "training" / "exports" / "accelerate.yaml",
+    "operators": PACKAGE / "kubernetes" / "operators.yaml",
+}
+CONVERTED = ("dynamo_backend", "fp16")
+"""Keys of earlier releases that BaseConfig.from_yaml_file of Accelerate converts."""
+
+
+class NotASource(ValueError):
+    """What was given is no source of the table; the message names it, and what would work."""
+
+
+def _class(path: Path, name: str) -> ast.ClassDef:
+    found = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef))
+    try:
+        return next(node for node in found if node.name == name)
+    except StopIteration:
+        raise NotASource(f"{path}: there is no class {name}; give the package accelerate") from None
+
+
+def _fields(node: ast.ClassDef) -> Iterator[str]:
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            yield each.target.id
+
+
+def _members(node: ast.ClassDef) -> Iterator[str]:
+    for each in node.body:
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant):
+            yield str(each.value.value)
+
+
+def accelerate(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of ClusterConfig and the kinds of DistributedType; `NotASource` where they are not there."""
+    folder = next(
+        (f for f in (source, source / "accelerate", source / "src/accelerate") if (f / "commands").is_dir()), None
+    )
+    if folder is None:
+        raise NotASource(f"{source}: there is no accelerate/commands; unpack the wheel of the release")
+    arguments = folder / "commands" / "config" / "config_args.py"
+    version = re.search(r'^__version__ = "(\d+\.\d+)', (folder / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    if version is None:
+        raise NotASource(f"{folder / '__init__.py'}: there is no __version__")
+    own = (*_fields(_class(arguments, "BaseConfig")), *_fields(_class(arguments, "ClusterConfig")))
+    keys = sorted({*own, *CONVERTED})
+    types = sorted(_members(_class(folder / "utils" / "dataclasses.py", "DistributedType")))
+    return {
+        "about": "keys of Accelerate's configuration",
+        "source": f"huggingface/accelerate {version[1]}, commands/config/config_args.py and utils/dataclasses.py",
+        "release": version[1],
+        "keys": keys,
+        "older_keys": _older(before, "keys", keys),
+        "types": types,
+        "older_types": _older(before, "types", types),
+    }
+
+
+def _older(before: Mapping[str, Any], name: str, now: Sequence[str]) -> list[str]:
+    return sorted({*before.get(name, ()), *before.get(f"older_{name}", ())} - set(now))
+
+
+def operators(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tag of the operator's images; `NotASource` where the file has none."""
+    document = yaml.safe_load(source.read_text("utf-8"))
+    version = document.get("NetworkOperator", {}).get("version") if isinstance(document, dict) else None
+    if not isinstance(version, str) or not re.fullmatch(r"v\d+\.\d+\.\d+", version):
+        raise NotASource(f"{source}: there is no NetworkOperator.version of a release; give hack/release.yaml of a tag")
+    return {
+        "about": before["about"],
+        "source": before["source"],
+        "network_operator": f"network-operator-{version}",
+    }
+
+
+MAKERS: Mapping[str, Callable[[Path, Mapping[str, Any]], dict[str, Any]]] = {
+    "accelerate": accelerate, "operators": operators,
+}  # fmt: skip
+
+
+def text_of(table: Mapping[str, Any], comments: str, today: date) -> str:
+    """Return a table as the text of its file, with the comments that it began with."""
+    body = yaml.safe_dump({**table, "read": today}, sort_keys=False, width=100)
+    return comments + body
+
+
+def _comments(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make a table anew; 1 where the source is none."""
+    if len(argv) != 2 or argv[0] not in MAKERS:
+        print(f"usage: python -m tools.facts {'|'.join(MAKERS)} SOURCE", file=sys.stderr)
+        return 2
+    path = TABLES[argv[0]]
+    text = path.read_text("utf-8") if path.exists() else ""
+    try:
+        made = MAKERS[argv[0]](Path(argv[1]), yaml.safe_load(text) or {})
+    except (NotASource, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    path.write_text(text_of(made, _comments(text), date.today()), "utf-8")
+    print(f"{path.relative_to(PACKAGE.parent)}: read {date.today()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
