@@ -146,7 +146,7 @@ def _rows(listing: str) -> list[dict[str, str]]:
     ruler = next((i for i, line in enumerate(lines) if set(line.strip()) <= {"-", " "}), 0)
     titles = re.split(r"\s{2,}", lines[ruler - 1].strip()) if ruler else []
     rows = [dict(zip(titles, line.split(), strict=False)) for line in lines[ruler + 1 :]] if ruler else []
-    return [row for row in rows if row.get("NIC")]  # settings of no known NIC are nobody's
+    return [row for row in rows if row.get("NIC")]  # a row without a NIC belongs to none
 
 
 def block(text: str) -> Mapping[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vsphere_ai.fabric.api_types import ApiPciDevice, DeviceBacking, VirtualDevice
 from vsphere_ai.fabric.matching import assigned
@@ -76,12 +75,12 @@ def devices(facts: Facts) -> dict[str, PciFunction]:
     return dict(sorted(found.items()))
 
 
-def counted_functions(info: Mapping[str, Any], number: str, switch: str) -> int | None:
+def counted_functions(info: Mapping[str, object], number: str, switch: str) -> int | None:
     """Return how many virtual functions a device has: 0 where SR-IOV is off, None where it is on without a number."""
     if not info.get(switch):
         return 0
     count = info.get(number)
-    return None if count is None else int(count)
+    return count if isinstance(count, int) else None
 
 
 def passthroughs(facts: Facts) -> dict[str, PassthroughState]:
