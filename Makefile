@@ -23,7 +23,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture measures coverage changelog record bench lab docs site man wheel lock sbom clean
+.PHONY: help demo story test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture measures coverage changelog record bench lab docs site man wheel lock sbom clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated environmen
 	say lab status; \
 	say lab down; \
 	printf '\nThe second apply changed nothing: the farm counted %s changes before it and %s after it.\n' "$$before" "$$after"
+
+story: $(VENV)/.installed  ## a training job, a GPU that fails, a new VM, the same loss: on the simulated environment; needs no vCenter
+	@$(BIN)/python -m tools.story docs/story.md
 
 # journals are written through at every step; in memory that costs nothing, and for what dies by kill -9 it is the same
 IN_MEMORY = $$(d=$$(mktemp -d /dev/shm/XXXXXX 2>/dev/null) || exit 0; \

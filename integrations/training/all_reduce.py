@@ -163,7 +163,10 @@ def main() -> None:
             keep(given.checkpoints, step, weights)
         time.sleep(given.pause)
     if rank == 0:
-        print(f"done: {given.steps} steps, {world} ranks, loss {loss:.12f}", flush=True)
+        text = f"done: {given.steps} steps, {world} ranks, loss {loss:.12f}"
+        print(text, flush=True)
+        with open(os.path.join(given.checkpoints, "result.txt"), "w") as file:
+            file.write(f"{text}\n")
 
 
 if __name__ == "__main__":

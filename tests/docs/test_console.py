@@ -8,12 +8,10 @@ the commands run. After a change of the tool's output, ``UPDATE_DOCS=1 pytest te
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from support.gates import LONG
 from support.labs import started
 from support.steady import steady
 
+from tools.page_blocks import Block, blocks
 from vsphere_ai.app.training.launch.job import load_job
 from vsphere_ai.cli.console.defaults import known_options
 from vsphere_ai.cli.main import command as tool
@@ -36,50 +35,9 @@ from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY = "..."
 STATE = "~/.local/state/vsphere-ai"
 COMMANDS = ("vsphere-ai", "cp", "grep", "sed")
-
-
-@dataclass
-class Command:
-    line: str
-    expected: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    info: str
-    body: str
-    span: tuple[int, int]
-
-    @property
-    def commands(self) -> list[Command]:
-        found: list[Command] = []
-        for line in self.body.splitlines():
-            if line.startswith("$ "):
-                found.append(Command(line[2:]))
-            else:
-                assert found, f"a console block starts with a command: {line}"
-                found[-1].expected.append(line)
-        return found
-
-    @property
-    def exit_code(self) -> int:
-        said = re.search(r"exit=(\d+)", self.info)
-        return int(said[1]) if said else 0
-
-    @property
-    def file_name(self) -> str:
-        said = re.search(r"name=(\S+)", self.info)
-        return said[1] if said else ""
-
-
-def blocks(page: Path) -> list[Block]:
-    found = FENCE.finditer(page.read_text("utf-8")) if page.is_file() else ()
-    return [Block(each[1], each[2], each[3], each.span(3)) for each in found]
 
 
 def name_of(page: Path) -> str:
@@ -123,6 +81,7 @@ class Shell:
         words = shlex.split(line)
         assert words[0] in COMMANDS, f"only {', '.join(COMMANDS)} can be carried out here, not {words[0]}"
         if words[0] != COMMANDS[0]:
+            words = [word.replace(STATE, str(self.state)) for word in words]
             took = subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=False)
             return took.returncode, took.stdout + took.stderr
         done = prefork.run(
@@ -145,21 +104,17 @@ def shell(tmp_path, monkeypatch):
     process.stop(shell.state / "lab")
 
 
-def runs(block: Block) -> bool:
-    return block.language == "console" and not block.info.startswith("norun:")
-
-
 @pytest.mark.lab
-@pytest.mark.parametrize("page", [p for p in PAGES if any(map(runs, blocks(p)))], ids=name_of)
+@pytest.mark.parametrize("page", [p for p in PAGES if any(block.runs for block in blocks(p))], ids=name_of)
 def test_the_commands_of_a_page_print_what_it_shows(page, shell, quick_scenario):
     found = blocks(page)
-    if not any("lab up" in block.body for block in found if runs(block)):
+    if not any("lab up" in block.body for block in found if block.runs):
         started(shell.state / "lab", quick_scenario)
     printed: list[tuple[Block, str]] = []
     for block in found:
         if block.file_name:
             (shell.folder / block.file_name).write_text(block.body, "utf-8")
-        if runs(block):
+        if block.runs:
             printed.append((block, carried_out(block, shell, page)))
     if os.environ.get("UPDATE_DOCS"):
         text = page.read_text("utf-8")
@@ -188,7 +143,7 @@ def test_what_is_not_carried_out_says_why(page):
     for block in blocks(page):
         if block.language in ("console", "sh", "bash", "shell"):
             assert block.language == "console", f"write ```console, so that it is carried out: {block.body}"
-            assert runs(block) or len(block.info.removeprefix("norun:").strip()) > 10
+            assert block.runs or len(block.info.removeprefix("norun:").strip()) > 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

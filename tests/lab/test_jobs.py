@@ -229,6 +229,10 @@ def test_a_gpu_that_is_lost_takes_its_processes_with_it(jobs):
     guests.lab.set_defects({"kind": "xid", "vm": "trn-01", "number": 13})
     guests.lab.set_defects({"kind": "xid", "host": "esx01*", "gpu": "0000:3b:00.0", "number": 79, "seen": "host"})
     until(lambda: not runs(lost))
+    with pytest.raises(AssertionError, match="code=134"):  # 128 + SIGABRT: the GPU stays lost
+        guests.run(1, "sh", "-c", "LOCAL_RANK=0 exec sleep 600", timeout=LONG)
+    guests.lab.set_defects()
+    guests.run(1, "sh", "-c", "LOCAL_RANK=0 exec sleep 2")
     assert all(map(runs, others)), "13 is an error of a program; another guest has another GPU"
 
 

@@ -10,10 +10,11 @@ from vsphere_ai.documents.stored import StoredDocument, StoredPart
 
 
 class KeptCounters(StoredPart):
-    """Counters of a VM, by path in its guest, and when they were read."""
+    """Counters of a VM, by path in its guest, when they were read, and the XIDs that the check saw of its GPUs."""
 
     taken: AwareDatetime
     values: dict[str, int]
+    xids: tuple[int, ...] | None = None
 
 
 class KeptUse(StoredPart):

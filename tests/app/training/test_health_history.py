@@ -11,7 +11,7 @@ import pytest
 from support.healthy_vms import NOW, PCI, healthy
 
 from vsphere_ai.app.training.health.checked import HealthResult
-from vsphere_ai.app.training.health.history import HealthHistory
+from vsphere_ai.app.training.health.history import HealthHistory, last_checks
 from vsphere_ai.app.training.health.learn import of_observed
 from vsphere_ai.errors import UsageError
 from vsphere_ai.health.checks import gpu_events, judge, xid_findings
@@ -28,8 +28,8 @@ def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
 
 
-def event(gpu, number, ago, *, boot=0, place="", uuid=""):
-    return GpuEvent(gpu, KernelEvent("xid", "", number=number, time=NOW - ago, place=place), "v", boot, uuid=uuid)
+def event(gpu, number, ago, *, boot=0, place="", uuid="", vm="v"):
+    return GpuEvent(gpu, KernelEvent("xid", "", number=number, time=NOW - ago, place=place), vm, boot, uuid=uuid)
 
 
 def test_checks_at_the_same_time_lose_nothing():
@@ -50,6 +50,17 @@ def test_checks_at_the_same_time_lose_nothing():
     values = [later.readings(o.node.vm, 90_000.0, after)[0].values["carrier_changes"] for o in vms]
     assert values == list(range(24))
     assert HealthHistory("other").before([]) == []
+
+
+def test_the_record_has_what_the_last_check_saw():
+    """First its GPU fails; then the VM is another one, on another GPU, and the next check sees nothing."""
+    vm = healthy(1)
+    for new, xids in (([event(f"esx001 {PCI}", 79, timedelta(0), vm=vm.node.vm)], (79,)), ([], ())):
+        later = NOW + timedelta(seconds=60 * (not new))
+        counted = replace(vm, after=readings_of({"/sys/class/net/rdma1/carrier_changes": 1}, later))
+        HealthHistory("vc").keep([counted], new, later, {})
+        assert last_checks("vc")[vm.node.vm].xids == xids
+    assert HealthHistory("vc").before([]), "it is kept for what repeats"
 
 
 def test_an_error_of_before_counts_for_what_repeats_only():

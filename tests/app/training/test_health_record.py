@@ -27,3 +27,13 @@ def test_a_check_has_its_day_and_the_xids_of_the_vm(kept):
     day = date(2026, 11, 23)
     assert last_checks("vc-1") == {"train-01": HealthChecked(day, (31, 79), (79,)), "train-02": HealthChecked(day)}
     assert last_checks("vc-2") == {}
+
+
+def test_an_xid_that_the_last_check_did_not_see_any_more_is_history(kept):
+    """A VM was replaced on another host: what its former GPU had is not said of it."""
+    taken = "2026-11-23T10:00:00+00:00"
+    of = {"vm": "train-01", "gpu": "esx01 0000:3b:00.0", "uuid": "", "boot": 1, "kind": "xid", "place": "", "text": ""}
+    for seen, xids in (([], ()), ([79], (79,))):
+        counters = {"train-01": {"taken": taken, "values": {}, "xids": seen}}
+        kept.write_text(json.dumps({"counters": counters, "use": {}, "xids": [{**of, "number": 79, "time": taken}]}))
+        assert last_checks("vc-1") == {"train-01": HealthChecked(date(2026, 11, 23), xids, xids)}

@@ -9,7 +9,6 @@ import logging
 import os
 import selectors
 import shlex
-import signal
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -174,13 +173,15 @@ class GuestServers:
         self._waker.send(b"x")
 
     def plant(self, defects: Sequence[Defect]) -> None:
-        """Replace the defects; processes on a GPU that a new one takes away are ended, as its driver ends them."""
-        new = [each for each in defects if each not in self.defects.every]
+        """Replace the defects; processes on a GPU that one takes away are aborted, as programs are when CUDA fails."""
         self.defects.set(defects)
         with self._lock:
             for door in self._doors.values():
-                if door.guest is not None and door.processes is not None and _loses_gpu(door.guest.machine, new):
-                    door.processes.signal_jobs(signal.SIGABRT, ON_GPU)
+                self._abort_without_gpu(door)
+
+    def _abort_without_gpu(self, door: _Door) -> None:
+        if door.guest is not None and door.processes is not None:
+            door.processes.lose(ON_GPU if _has_lost_gpu(door.guest.machine) else "")
 
     def _learn_addresses(self) -> None:
         """Give the addresses that guests have now addresses of this machine, which a new command may name."""
@@ -214,6 +215,7 @@ class GuestServers:
         if self._jobs is not None and door.processes is None:
             door.processes = self._jobs.guest(door.mo.moid, self._answers_of(door))
         door.guest = GuestServer(machine, shell, self._authorized, self.faults, door.processes)
+        self._abort_without_gpu(door)
         door.listener = socket.create_server(("127.0.0.1", door.port), backlog=32)
         door.listener.setblocking(False)
         self._selector.register(door.listener, selectors.EVENT_READ, door)
@@ -272,13 +274,12 @@ class GuestServers:
             door.transports.discard(transport)
 
 
-def _loses_gpu(machine: GuestMachine, defects: Sequence[Defect]) -> bool:
-    """Return whether one of some defects takes a GPU away from the processes of a guest."""
-    places = [machine.at(gpu) for gpu in machine.gpus]
-    fatal = [
-        d for d in defects if d.kind == "gpu-missing" or (d.kind == "xid" and round(d.number("number", 79)) in FATAL)
-    ]
-    return any(each.is_at(**place) for each in fatal for place in places)
+def _has_lost_gpu(machine: GuestMachine) -> bool:
+    """Return whether a defect has taken a GPU away from the processes of a guest."""
+    if machine.defects.first("gpu-missing", vm=machine.name):
+        return True
+    xids = (each for gpu in machine.gpus for each in machine.defects.of("xid", **machine.at(gpu)))
+    return any(round(each.number("number", 79)) in FATAL for each in xids)
 
 
 def _is_served(mo: ManagedObject) -> bool:

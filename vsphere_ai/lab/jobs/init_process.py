@@ -59,6 +59,8 @@ class InitProcess:
         self.sock, self.limits = sock, limits
         self.commands: dict[int, int] = {}
         """Numbers of the lab's commands by process."""
+        self.lost = ""
+        """Variable of processes that use a GPU which is lost; empty: none is."""
 
     def work(self) -> None:
         """Do what the lab asks for until it is gone; then nothing is left of the guest."""
@@ -79,6 +81,7 @@ class InitProcess:
             if time.monotonic() - looked > TICK:
                 looked = time.monotonic()
                 self.bound()
+                self.abort()
         self.end()
 
     def hear(self) -> bool:
@@ -90,8 +93,9 @@ class InitProcess:
         if not message:
             return False
         asked: dict[str, Any] = json.loads(message)
-        if "signal" in asked:
-            self.kill({pid for pid in descendants(os.getpid()) if has_variable(pid, asked["having"])}, asked["signal"])
+        if "lost" in asked:
+            self.lost = str(asked["lost"])
+            self.abort()
             return True
         pid = os.fork()
         if not pid:
@@ -142,6 +146,11 @@ class InitProcess:
                 code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
                 with contextlib.suppress(OSError):
                     self.sock.send(json.dumps({"number": number, "code": code}).encode())
+
+    def abort(self) -> None:
+        """Abort the processes that use a lost GPU, as programs do when CUDA fails under them."""
+        if self.lost:
+            self.kill({pid for pid in descendants(os.getpid()) if has_variable(pid, self.lost)}, signal.SIGABRT)
 
     def bound(self) -> None:
         """End what runs for too long, and the newest of too many."""

@@ -10,7 +10,6 @@ import re
 import secrets
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -151,6 +150,7 @@ class GuestProcesses:
         self._lock = threading.Lock()
         self._init: _InitProcess | None = None
         self._numbers = itertools.count(1)
+        self._lost = ""
 
     def carry_out(self, line: str, channel: paramiko.Channel, given: bytes | None = None) -> ShellResult:
         """Run a line and hand on what it reads and writes; `given` is its input where that was read already."""
@@ -172,11 +172,12 @@ class GuestProcesses:
             drain.join(DRAIN)
         return ShellResult(command.code)
 
-    def signal_jobs(self, number: signal.Signals, having: str) -> None:
-        """Send a signal to the processes that were started with a variable."""
+    def lose(self, variable: str) -> None:
+        """Abort the processes that were started with a variable, from now on; with an empty one none any more."""
         with self._lock:
+            self._lost = variable
             if self._init is not None:
-                self._init.send({"signal": int(number), "having": having})
+                self._init.send({"lost": variable})
 
     def end(self) -> None:
         """End every process of the guest; its init process does so by itself when the lab is gone."""
@@ -209,6 +210,7 @@ class GuestProcesses:
                 start_new_session=True,
             )
         made = _InitProcess(own, process)
+        made.send({"lost": self._lost})
         _in_background(made.hear)
         return made
 

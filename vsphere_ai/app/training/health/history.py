@@ -69,7 +69,8 @@ class HealthHistory:
             for each in observed:
                 vm, taken = each.node.vm, max((r.taken for r in each.after), default=None)
                 if taken is not None and (vm not in counters or counters[vm].taken < taken):
-                    counters[vm] = KeptCounters(taken=taken, values=dict(each.guest.counters))
+                    seen = tuple(sorted({e.event.number for e in new if e.vm == vm and not e.old}))
+                    counters[vm] = KeptCounters(taken=taken, values=dict(each.guest.counters), xids=seen)
             for vm, was_busy in busy.items():
                 if was_busy:
                     use[vm] = KeptUse(busy=now)
@@ -81,13 +82,15 @@ class HealthHistory:
 
 
 def last_checks(vcenter: str) -> Mapping[str, HealthChecked]:
-    """Return the last check of each VM of a vCenter (its instance id), with the XIDs of its GPUs that are kept.
+    """Return the last check of each VM of a vCenter (its instance id), with the XIDs that it saw of the VM's GPUs.
 
-    Empty where none is kept; `DamagedDocument` where the file holds something else.
+    What a GPU has had stays in the history, also when its VM has left it; such an XID is not one of the VM. Empty where none is kept; `DamagedDocument` where the file holds something else.
     """
     kept, found = _read(state_dir() / FOLDER / _name(vcenter)), {}
     for vm, last in kept.counters.items():
-        numbers = tuple(sorted({each.number for each in kept.xids if each.vm == vm}))
+        # files that earlier versions wrote do not have what the last check saw
+        before = tuple(sorted({each.number for each in kept.xids if each.vm == vm}))
+        numbers = before if last.xids is None else last.xids
         fatal = tuple(number for number in numbers if known(number).fatal)
         found[vm] = HealthChecked(last.taken.date(), numbers, fatal)
     return found
