@@ -27,6 +27,8 @@ SIZE, SAMPLES, RATE = 16, 64, 0.05
 NUMBER = struct.Struct("!d")
 PATIENCE = 60.0
 """Seconds to wait for the other ranks at the start, and for a message of one."""
+AFTER = 2.0
+"""Seconds until a rank ends because of another one, so that the one that failed is the first to be reported."""
 
 
 def data_of(rank: int) -> list[tuple[list[float], float]]:
@@ -36,7 +38,7 @@ def data_of(rank: int) -> list[tuple[list[float], float]]:
     samples = []
     for _ in range(SAMPLES):
         inputs = [own.uniform(-1, 1) for _ in range(SIZE)]
-        samples.append((inputs, sum(map(mul, wanted, inputs)) + own.gauss(0, 0.01)))
+        samples.append((inputs, sum(map(mul, wanted, inputs)) + own.uniform(-0.01, 0.01)))
     return samples
 
 
@@ -111,6 +113,7 @@ def received(link: socket.socket, count: int) -> list[float]:
     while len(found) < count * NUMBER.size:
         part = link.recv(count * NUMBER.size - len(found))
         if not part:
+            time.sleep(AFTER)
             sys.exit("another rank is gone")
         found += part
     return [each[0] for each in NUMBER.iter_unpack(found)]
