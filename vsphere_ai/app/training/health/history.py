@@ -84,7 +84,8 @@ class HealthHistory:
 def last_checks(vcenter: str) -> Mapping[str, HealthChecked]:
     """Return the last check of each VM of a vCenter (its instance id), with the XIDs that it saw of the VM's GPUs.
 
-    What a GPU has had stays in the history, also when its VM has left it; such an XID is not one of the VM. Empty where none is kept; `DamagedDocument` where the file holds something else.
+    What a GPU has had stays in the history, also when its VM has left it; such an XID is not one of the VM. Empty where
+    none is kept; `DamagedDocument` where the file holds something else.
     """
     kept, found = _read(state_dir() / FOLDER / _name(vcenter)), {}
     for vm, last in kept.counters.items():
