@@ -1,7 +1,7 @@
 """Carry out a page: its files are written into a folder of its own, its commands run there, and the lab ends with it.
 
 ``python -m tools.story docs/story.md`` is what `make story` does. The lab and its state are in a folder of their own,
-so that a lab that runs already is left alone. The exit code is 1 as soon as a command ends with another code than the
+beside a lab that runs already. The exit code is 1 as soon as a command ends with another code than the
 page says.
 """
 
