@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from vsphere_ai.security.secret_ref import is_reference
 from vsphere_ai.training.placeholders import PER_RANK, names_in, require_known
 
 MODES = ("torchrun", "env", "mpi", "horovod", "deepspeed", "accelerate", "lightning", "tensorflow")
@@ -304,6 +305,11 @@ class TrainingJob(JobPart):
     def what(self) -> tuple[str, ...]:
         """The script, module or command with its arguments, placeholders included."""
         return self.command or (self.script or self.module or "", *self.args)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The references of variables whose values are secrets, by their names; a URL of a file is none."""
+        return {name: text for name, text in self.env if is_reference(text) and not text.startswith("file://")}
 
     @property
     def has_host_topology(self) -> bool:

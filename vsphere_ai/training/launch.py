@@ -227,9 +227,9 @@ class LaunchPlan:
         return (NodeFile(TOPOLOGY_FILE, nccl_topo.file_for([own], nccl_topo.written(own))),) if wanted else ()
 
     def env(self, node: int) -> dict[str, str]:
-        """Return the variables of a node: NCCL's and the job's."""
-        values = self.per_node_values(node)
-        own = {name: final(text, values) for name, text in self.job.env}
+        """Return the variables of a node: NCCL's and the job's; those that are secrets as references."""
+        values, secrets = self.per_node_values(node), self.job.secrets
+        own = {name: text if name in secrets else final(text, values) for name, text in self.job.env}
         return {s.name: s.value for s in self.nccl(node) if s.value is not None} | own
 
     def threads(self, node: int) -> dict[str, str]:

@@ -64,9 +64,13 @@ def on_head(plan: LaunchPlan, argv: tuple[str, ...], shared: Mapping[str, str]) 
 
 
 def shared_variables(plan: LaunchPlan) -> dict[str, str]:
-    """Return the variables that are the same on all nodes, with those by which the processes find rank 0."""
+    """Return the variables that are the same on all nodes, with those by which the processes find rank 0.
+
+    Secrets are not among them: a launcher may write what it hands over into commands. `rank.py` reads them of a file.
+    """
     first, *others = (plan.env(number) for number in range(len(plan.nodes)))
     same = {name: value for name, value in first.items() if all(o.get(name) == value for o in others)}
+    same = {name: value for name, value in same.items() if name not in plan.job.secrets}
     return {**same, "MASTER_ADDR": plan.head.address, "MASTER_PORT": str(plan.job.port)}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from types import MappingProxyType
 from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.training.launch.mesh import Mesh
+from vsphere_ai.app.training.launch.secrets import JobSecrets, file_text, revealed
 from vsphere_ai.app.training.node_program import ARGV, program
 from vsphere_ai.connect.secure_shell.guest_ssh import Done, GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
@@ -26,9 +28,18 @@ MOST_RAS, RAS_WITHIN = 8 << 20, 20.0
 """Bytes of an answer of NCCL, about 700 of which it writes for a rank; and seconds until its end."""
 
 
-def start(made: Launch, guests: GuestConnections, mesh: Mesh | None = None, resumed: Launch | None = None) -> None:
-    """Start a launch on its nodes, detached; where one cannot start, all are stopped and its error is raised."""
-    specs = _specs(made, resumed, mesh)
+def start(
+    made: Launch,
+    guests: GuestConnections,
+    mesh: Mesh | None = None,
+    resumed: Launch | None = None,
+    secrets: JobSecrets = MappingProxyType({}),
+) -> None:
+    """Start a launch on its nodes, detached; where one cannot start, all are stopped and its error is raised.
+
+    `secrets` take the place of references to them; they reach the nodes in the input of Python there.
+    """
+    specs = _specs(made, resumed, mesh, secrets)
     head, *others = specs
     found = guests.each(lambda shell: _started(shell, specs[shell.vm]), [head])
     if not _faults(found):
@@ -42,11 +53,13 @@ def _faults(found: Mapping[str, object]) -> dict[str, VsphereAiError]:
     return {vm: each for vm, each in found.items() if isinstance(each, VsphereAiError)}
 
 
-def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str, dict[str, JsonValue]]:
+def _specs(
+    made: Launch, resumed: Launch | None, mesh: Mesh | None, secrets: JobSecrets
+) -> dict[str, dict[str, JsonValue]]:
     """Return the orders to the supervisor of each node, by the names of the VMs."""
     job, first = made.job, made.nodes[0].node
-    orders = [_processes(each, job, n) for n, each in enumerate(made.nodes)]
-    again = [_processes(each, job, n) for n, each in enumerate(resumed.nodes)] if resumed else None
+    orders = [_processes(each, job, n, secrets) for n, each in enumerate(made.nodes)]
+    again = [_processes(each, job, n, secrets) for n, each in enumerate(resumed.nodes)] if resumed else None
     shared: dict[str, JsonValue] = {
         "run": made.run,
         "folder": f"{RUNS}/{made.run}",
@@ -56,7 +69,7 @@ def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str,
         "scripts": list(job.scripts),
         "steps": [job.steps.pattern, job.steps.warm_up],
         "head": [first.address, job.control_port],
-        "token": secrets.token_hex(32),
+        "token": token_hex(32),
         "workdir": job.workdir,
         "grace": job.grace,
         "done_when": job.done_when,
@@ -67,20 +80,20 @@ def _specs(made: Launch, resumed: Launch | None, mesh: Mesh | None) -> dict[str,
     for number, each in enumerate(made.nodes):
         spec = {**shared, "node": number, "processes": orders[number], "resumed": again[number] if again else None}
         files = (*each.files, *(mesh.files if mesh and number == 0 else ()))
-        spec["files"] = _files(files)
+        spec["files"] = _files(files, secrets)
         if number == 0:
             spec |= {"every": _without_commands(orders), "every_resumed": _without_commands(again or ())}
         found[each.node.vm] = spec
     return found
 
 
-def _files(files: Sequence[NodeFile]) -> list[JsonValue]:
-    return [{"name": f.name, "text": f.text, "executable": f.executable} for f in files]
+def _files(files: Sequence[NodeFile], secrets: JobSecrets = MappingProxyType({})) -> list[JsonValue]:
+    return [{"name": f.name, "text": file_text(f, secrets), "executable": f.executable} for f in files]
 
 
-def _processes(each: NodeLaunch, job: TrainingJob, number: int) -> list[JsonValue]:
+def _processes(each: NodeLaunch, job: TrainingJob, number: int, secrets: JobSecrets) -> list[JsonValue]:
     return [
-        {"name": p.name, "argv": list(p.argv), "env": dict(p.env), "order": _order(p, job, number)}
+        {"name": p.name, "argv": list(p.argv), "env": revealed(p.env, secrets), "order": _order(p, job, number)}
         for p in each.processes
     ]
 

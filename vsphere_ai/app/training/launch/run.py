@@ -10,6 +10,7 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.control import logs, start, status, stop
 from vsphere_ai.app.training.launch.job import LaunchRequest, fewest_of, job_nodes, load_job, new_run
 from vsphere_ai.app.training.launch.mesh import make_mesh
+from vsphere_ai.app.training.launch.secrets import job_secrets, mask_secrets
 from vsphere_ai.app.training.launch.watch import GAP, RunRequest, progress_of, reached
 from vsphere_ai.app.training.nodes.checked import checked, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
@@ -27,9 +28,11 @@ from vsphere_ai.training.run import LaunchResult, LogsResult, NodeRun
 def start_job(request: LaunchRequest, emit: Emit = ignore) -> LaunchResult:
     """Start a job on its nodes, detached, and return the run. Where a node cannot start, none goes on.
 
-    `Unreachable` or `Denied` for a guest that cannot be reached, `StepFailed` for one on which it does not start.
+    Secrets of the job are fetched first: `NoPassword` where one is not there. `Unreachable` or `Denied` for a guest
+    that cannot be reached, `StepFailed` for one on which it does not start.
     """
     job = load_job(request.job)
+    secrets = job_secrets(job, request.job.parent)
     nodes, states = job_nodes(job, request.job, request.estate, emit, fewest=fewest_of(job, request.mode))
     settings = guest_settings(find_inventory(request.estate.inventory))
     if request.preflight:
@@ -45,7 +48,7 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> LaunchResult:
     resumed = launch(again, request.mode, nodes, run) if again is not None else None
     with GuestConnections.to_all(nodes, settings) as guests:
         emit(Status(f"starting {run}"))
-        start(made, guests, make_mesh(run, nodes, settings) if made.needs_mesh else None, resumed)
+        start(made, guests, make_mesh(run, nodes, settings) if made.needs_mesh else None, resumed, secrets)
         return LaunchResult(run, nodes, guests.each(lambda shell: status(shell, run)))
 
 
@@ -100,6 +103,7 @@ def wait_for_run(request: RunRequest, emit: Emit = ignore, every: float = 2.0) -
 def run_logs(request: RunRequest, emit: Emit = ignore) -> LogsResult:
     """Return the ends of the logs of a run."""
     with reached(request, emit) as all_guests:
+        mask_secrets(all_guests.job, request.job.parent, emit)
         run, guests = all_guests.of_run(request)
         return LogsResult(run, guests.on_each(lambda shell: logs(shell, run)))
 

@@ -70,12 +70,13 @@ def authorize(run: str, line: str | None) -> None:
 
 
 def leave(run: str, folder: str) -> None:
-    """Take out what lets rank 0's node log in to the others."""
+    """Take out what lets rank 0's node log in to the others, and the file of variables, which may have secrets."""
     authorize(run, None)
-    try:
-        os.unlink(f"{folder}/mesh_key")
-    except OSError:
-        return
+    for name in ("mesh_key", "env.json"):
+        try:
+            os.unlink(f"{folder}/{name}")
+        except OSError:
+            continue
 
 
 def marked(run: str) -> set[int]:
