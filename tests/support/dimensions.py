@@ -64,7 +64,10 @@ class _Cluster:
     def facts(self) -> Iterator[Facts]:
         """Yield all objects of the cluster."""
         all_vms = [v for alike in zip(*self.vms.values(), strict=True) for v in alike]  # neighbours are on other hosts
-        yield Facts(self.ref, {"name": f"c{self.number:03}", "parent": "Folder:group-h1", "configurationEx": self._config(all_vms)})
+        yield Facts(
+            self.ref,
+            {"name": f"c{self.number:03}", "parent": "Folder:group-h1", "configurationEx": self._config(all_vms)},
+        )
         yield from self._networks()
         for n, pool in enumerate(self.pools):
             parent = self.pools[0] if n else self.ref
@@ -93,21 +96,41 @@ class _Cluster:
 
     def _networks(self) -> Iterator[Facts]:
         switch = f"VmwareDistributedVirtualSwitch:dvs-own-{self.number}"
-        parent, policy = "Folder:group-n1", {"uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": ("Uplink 1",)}}}
+        parent, policy = (
+            "Folder:group-n1",
+            {"uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": ("Uplink 1",)}}},
+        )
         yield Facts(
             switch,
-            {"name": f"dvs{self.number:03}", "uuid": self.uuid, "config.maxMtu": 9000, "parent": parent, "config.productInfo.version": "7.0.2"},
+            {
+                "name": f"dvs{self.number:03}",
+                "uuid": self.uuid,
+                "config.maxMtu": 9000,
+                "parent": parent,
+                "config.productInfo.version": "7.0.2",
+            },
         )
         for n, ref in enumerate(self.groups):
             yield Facts(
                 ref,
-                {"name": f"net{self.number:03}-{n:03}", "key": ref.partition(":")[2], "parent": parent, "config.uplink": False,
-                 "config.distributedVirtualSwitch": switch, "config.defaultPortConfig": policy},
+                {
+                    "name": f"net{self.number:03}-{n:03}",
+                    "key": ref.partition(":")[2],
+                    "parent": parent,
+                    "config.uplink": False,
+                    "config.distributedVirtualSwitch": switch,
+                    "config.defaultPortConfig": policy,
+                },
             )
 
     def _port(self, n: int) -> dict[str, Any]:
         key = self.groups[n % len(self.groups)].partition(":")[2]
-        return {"_typeName": "DistributedVirtualSwitchPortConnection", "portgroupKey": key, "switchUuid": self.uuid, "portKey": str(n)}
+        return {
+            "_typeName": "DistributedVirtualSwitchPortConnection",
+            "portgroupKey": key,
+            "switchUuid": self.uuid,
+            "portKey": str(n),
+        }
 
     def _host(self, at: int, one: Target) -> Facts:
         shown = [v.ref for v in self.vms[one]]

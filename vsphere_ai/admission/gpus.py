@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
@@ -14,6 +15,7 @@ from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.mig import layout as layouts
 from vsphere_ai.gpu.mig.search import Instance
 from vsphere_ai.gpu.smi.live import readable, running
+from vsphere_ai.gpu.smi.running import RunningVgpu
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
 from vsphere_ai.gpu.vgpus.slot import GpuSlot, Mode, Sharing, StayingVgpu, step
 from vsphere_ai.gpu.vgpus.vgpu import InstanceShare, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
@@ -91,6 +93,16 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
     return _HostGpus(view, host, staying).slots()
 
 
+def listed_vgpus(view: View, host: Target) -> tuple[RunningVgpu, ...]:
+    """Return the vGPUs that nvidia-smi lists on a host and whose VM is known.
+
+    Its listing names VMs; those of one name on one host cannot be distinguished.
+    """
+    listed = running(view.facts(host.ref)) or ()
+    names = Counter(v.name for v in view.estate.vms_on(host.ref)) if listed else {}
+    return tuple(v for v in listed if names.get(v.vm_name) == 1)
+
+
 class _HostGpus:
     """The GPUs of a host once the plan is carried out."""
 
@@ -119,7 +131,7 @@ class _HostGpus:
         """Put the vGPUs of a VM that stays on the GPUs that show it, each of these first getting one of it."""
         shown = [at for at, s in enumerate(slots) if vm.ref in self._guests(s.pci)]
         places = [*shown, *shown * 31, *range(len(slots))]
-        starts = self._starts(vm.name)
+        starts = list(self._starts(vm.name))
         for name in vgpus_of(vm, self._view):
             own = next((each for each in starts if each[1] == name), None)
             if own is not None:
@@ -133,16 +145,19 @@ class _HostGpus:
                 places.remove(at)
                 slots[at] = replace(slots[at], running=(*slots[at].running, StayingVgpu(vm.ref, name)))
 
-    def _starts(self, vm: str) -> list[tuple[str, str, int]]:
-        """Return GPU, profile, start of the vGPUs of a VM, as `StayingVgpu` has it, where nvidia-smi shows all three.
+    def _starts(self, vm: str) -> Sequence[tuple[str, str, int]]:
+        """Return GPU, profile, start of the vGPUs of a VM, as `StayingVgpu` has it, where nvidia-smi shows all three."""
+        return self._starts_by_vm.get(vm, ())
 
-        Its listing names VMs; those of one name on one host cannot be distinguished.
-        """
-        names = [v.name for v in self._view.estate.vms_on(self._host.ref)]
+    @cached_property
+    def _starts_by_vm(self) -> Mapping[str, Sequence[tuple[str, str, int]]]:
         known = {(pci, i.gi_id): i.start for pci, found in self._now.instances.items() for i in found}
-        own = [v for v in running(self._facts) or () if v.vm_name == vm and names.count(vm) == 1]
-        places = ((v, v.placement if self._is_mixed(v.pci) else known.get((v.pci, v.gi))) for v in own)
-        return [(v.pci, v.profile, start) for v, start in places if start is not None]
+        places = defaultdict(list)
+        for v in listed_vgpus(self._view, self._host):
+            start = v.placement if self._is_mixed(v.pci) else known.get((v.pci, v.gi))
+            if start is not None:
+                places[v.vm_name].append((v.pci, v.profile, start))
+        return places
 
     def _is_mixed(self, pci: str) -> bool:
         return self._infos.get(pci, GraphicsInfo()).get("vgpuMode") == MIXED_SIZE

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from vsphere_ai.model.cluster_rules import APART, FEWEST, ON_HOSTS, TOGETHER, Object, WantedRules
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.steps import ClusterRules as RulesStep
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.vm_sets import real_ref
@@ -50,6 +51,15 @@ class EnabledRules:
     of_vms: tuple[VmRule, ...] = ()
     excluded: frozenset[str] = frozenset()
     """VMs that DRS neither places nor moves."""
+
+    def between(self, vm: str) -> tuple[VmRule, ...]:
+        """Return the rules between a VM and others."""
+        return self._by_vm.get(vm, ())
+
+    @cached_property
+    def _by_vm(self) -> dict[str, tuple[VmRule, ...]]:
+        pairs = grouped(((vm, rule) for rule in self.of_vms for vm in rule.vms), lambda pair: pair[0])
+        return {vm: tuple(rule for _, rule in own) for vm, own in pairs.items()}
 
     def places(self, vm: str) -> bool:
         """Return whether DRS chooses the host of a VM when it powers on."""

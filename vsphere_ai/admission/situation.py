@@ -71,15 +71,11 @@ class Situation:
 
     def copy(self) -> Situation:
         """Return the same situation, to be changed apart from this one."""
-        made = Situation(
-            self.view,
-            self.machines,
-            {h: dict(own) for h, own in self.running.items()},
-            self.added_rules,
-            self.down,
-            self.disks_bytes,
-        )
+        running = dict(self.running)  # what runs on a host is copied where it changes: see `_own`
+        made = Situation(self.view, self.machines, running, self.added_rules, self.down, self.disks_bytes)
+        self._changed.clear()
         made.__dict__["before"] = self.before
+        made.__dict__["_homes"] = dict(self._homes)
         made._rules.update(self._rules)
         made._networks.update(self._networks)
         return made
@@ -89,7 +85,8 @@ class Situation:
         refs = [*hosts]
 
         def part(whole: Situation) -> Situation:
-            own = {h: dict(whole.running.get(h, {})) for h in refs}
+            whole._changed.clear()
+            own = {h: whole.running.get(h, {}) for h in refs}
             return Situation(self.view, self.machines, own, self.added_rules, self.down)
 
         made = part(self)
@@ -105,7 +102,7 @@ class Situation:
 
     def arrive(self, vm: Machine, host: str) -> None:
         """Let a VM run on a host (reference), where it did not."""
-        self.running.setdefault(host, {})[vm.ref] = vm
+        self._own(host)[vm.ref] = vm
         if host in self._loads:
             self._loads[host].add(vm)
         self._homes[vm.ref] = host
@@ -115,7 +112,7 @@ class Situation:
     def leave(self, ref: str) -> Machine | None:
         """Let a VM run no more; return it, None where it did not run."""
         host = self._homes.pop(ref, None)
-        vm = self.running.get(host, {}).pop(ref, None) if host is not None else None
+        vm = self._own(host).pop(ref, None) if host is not None else None
         if vm is None or host is None:
             return None
         if host in self._loads:
@@ -123,6 +120,18 @@ class Situation:
         for shared in self._deltas:
             shared.add(vm, host, -1)
         return vm
+
+    def _own(self, host: str) -> dict[str, Machine]:
+        """Return what runs on a host, to be changed: copies of this situation keep theirs."""
+        if host not in self._changed:
+            self._changed.add(host)
+            self.running[host] = dict(self.running.get(host, {}))
+        return self.running[host]
+
+    @cached_property
+    def _changed(self) -> set[str]:
+        """References of the hosts whose VMs no other situation shares."""
+        return set()
 
     # -- looked at
 

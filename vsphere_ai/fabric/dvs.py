@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai.fabric.api_types import PnicSpec, PortConnection, PortSetting, ProxySwitch, Vnic
 from vsphere_ai.model.deferred import Deferred
+from vsphere_ai.model.estate.indexes import Index
 from vsphere_ai.model.facts import Estate, Facts
 
 PORT_GROUP = "DistributedVirtualPortgroup"
@@ -24,7 +25,20 @@ def switch_of(estate: Estate, group: Facts | None) -> Facts | None:
 
 def with_uuid(estate: Estate, uuids: Collection[str]) -> Facts | None:
     """Return the distributed switch that has one of these uuids."""
-    return next((s for s in estate.of_type(*SWITCHES) if s.get("uuid") in uuids), None)
+    return next((s for uuid in uuids for s in estate.by_key(BY_UUID, uuid)), None)
+
+
+BY_UUID = Index(SWITCHES, lambda switch: (switch.get("uuid"),))
+"""Distributed switches by uuid."""
+
+
+def groups_of(estate: Estate, switch: Facts) -> tuple[Facts, ...]:
+    """Return the port groups of a switch, by name."""
+    return estate.by_key(BY_SWITCH, switch.ref)
+
+
+BY_SWITCH = Index((PORT_GROUP,), lambda group: (group.get("config.distributedVirtualSwitch"),))
+"""Port groups by their distributed switch."""
 
 
 def is_uplink(estate: Estate, group: Facts) -> bool:
@@ -39,16 +53,21 @@ def is_uplink_of(switch: Facts | None, group: Facts) -> bool:
 
 def switches(estate: Estate, datacenter: str) -> dict[str, Facts]:
     """Return the distributed switches of a datacenter by name."""
-    return {f.name: f for f in _inside(estate, datacenter, *SWITCHES)}
+    return {f.name: f for f in _inside(estate, datacenter, estate.of_type(*SWITCHES))}
+
+
+def switch_named(estate: Estate, datacenter: str, name: str) -> Facts | None:
+    """Return the distributed switch of a datacenter that has a name; None where there is none."""
+    return next(_inside(estate, datacenter, estate.named(name, *SWITCHES)), None)
 
 
 def taken(estate: Estate, datacenter: str, name: str) -> Facts | None:
     """Return the network of that name, whatever it is; names of networks are unique within a datacenter."""
-    return next((f for f in _inside(estate, datacenter, *NETWORKS) if f.name == name), None)
+    return next(_inside(estate, datacenter, estate.named(name, *NETWORKS)), None)
 
 
-def _inside(estate: Estate, datacenter: str, *types: str) -> Iterator[Facts]:
-    for facts in estate.of_type(*types):
+def _inside(estate: Estate, datacenter: str, networks: Iterable[Facts]) -> Iterator[Facts]:
+    for facts in networks:
         at = estate.datacenter_of(facts.ref)
         if at is not None and at.ref == datacenter:
             yield facts
@@ -154,14 +173,18 @@ def port_of(vnic: Vnic) -> PortConnection:
 
 def vnics(estate: Estate, uuid: str) -> Iterator[tuple[Facts, Vnic, str]]:
     """Yield the VMkernel adapters on a switch, of every host that was read: host, adapter, name of its port group."""
-    for host in estate.of_type("HostSystem"):
+    for host in estate.by_key(BY_ADAPTERS, uuid) if uuid else ():
         for vnic in host.get("config.network.vnic", ()):
             port = port_of(vnic)
-            if uuid and port.get("switchUuid") == uuid:
+            if port.get("switchUuid") == uuid:
                 group = estate.get(f"{PORT_GROUP}:{port.get('portgroupKey')}")
                 yield host, vnic, group.name if group else ""
 
 
+BY_ADAPTERS = Index(
+    ("HostSystem",), lambda host: (port_of(vnic).get("switchUuid") for vnic in host.get("config.network.vnic", ()))
+)
+"""Hosts by the uuids of the distributed switches that their VMkernel adapters are on."""
 MANAGEMENT_PATHS = ("config.network.vnic", "config.virtualNicManagerInfo.netConfig")
 
 
@@ -183,10 +206,15 @@ def management(host: Facts) -> Iterator[tuple[str, str, str]]:
 
 def managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, Facts, ProxySwitch]]:
     """Yield the hosts (that were read) whose management network is on a port group."""
-    for host in estate.of_type("HostSystem") if group else ():
+    own = group.get("key") if group else None
+    for host in estate.by_key(BY_MANAGEMENT, own) if own else ():
         for _, uuid, key in management(host):
-            if group and key == group.get("key") and uuid in proxies(host):
+            if group and key == own and uuid in proxies(host):
                 yield host, group, proxies(host)[uuid]
+
+
+BY_MANAGEMENT = Index(("HostSystem",), lambda host: (key for _, _, key in management(host)))
+"""Hosts by the keys of the port groups that their management network is on."""
 
 
 def carrying(host: Facts, proxy: ProxySwitch, group: Facts | None) -> dict[str, str]:

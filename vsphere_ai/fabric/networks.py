@@ -70,6 +70,14 @@ def port_groups(estate: Estate, datacenter: str) -> dict[str, Facts]:
     return {label(estate, g): g for g in groups if _is_in(estate, g, datacenter)}
 
 
+def port_group(estate: Estate, datacenter: str, name: str) -> Facts | None:
+    """Return the distributed port group that `port_groups` has under a label; None where there is none."""
+    cuts = (at + 1 for at, letter in enumerate(name) if letter == "/")
+    groups = [g for at in (0, *cuts) for g in estate.named(name[at:], dvs.PORT_GROUP) if estate.datacenter_of(g.ref)]
+    own = [g for g in groups if _is_in(estate, g, datacenter) and label(estate, g) == name]
+    return max(own, key=lambda g: (g.name, g.ref), default=None)
+
+
 def in_datacenter(estate: Estate, datacenter: str, name: str) -> Meant:
     """Return the networks of a datacenter that a name, ``SWITCH/PORT GROUP`` or an inventory path may mean.
 

@@ -10,6 +10,7 @@ from ipaddress import IPv4Interface
 from vsphere_ai.fabric import dvs, networks
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.model.deferred import Deferred, inside
+from vsphere_ai.model.estate.indexes import Index
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.state import Target
@@ -191,9 +192,18 @@ class Spot:
 
     def same_address(self, address: str) -> Iterator[str]:
         """Yield who else has an address: adapters of this host and of every other one that was read."""
-        plain = address.partition("/")[0]
-        for host in self.view.estate.hosts:
-            for vnic in self.view.facts(host.ref).get(VNICS) or ():
-                own = host == self.target and self.vnic is not None and vnic["device"] == self.vnic["device"]
-                if not own and (address_of(vnic) or "").partition("/")[0] == plain:
+        plain = _plain(address)
+        for host in self.view.estate.by_key(BY_ADDRESS, plain):
+            for vnic in host.get(VNICS) or ():
+                own = host.ref == self.target.ref and self.vnic is not None and vnic["device"] == self.vnic["device"]
+                if not own and _plain(address_of(vnic)) == plain:
                     yield f"{host.name} {vnic['device']}" if vnic["device"].startswith("vmk") else host.name
+
+
+def _plain(address: str | None) -> str:
+    """Return an address without its prefix length."""
+    return (address or "").partition("/")[0]
+
+
+BY_ADDRESS = Index(("HostSystem",), lambda host: (_plain(address_of(vnic)) for vnic in host.get(VNICS) or ()))
+"""Hosts by the addresses of their adapters."""

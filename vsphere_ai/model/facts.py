@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from vsphere_ai.model.estate.agent_vms import PATHS, agent_of, manager_of
+from vsphere_ai.model.estate.indexes import Changed, Found, Index, indexed, with_changes
 from vsphere_ai.model.estate.observed import Logged, laid_over
 from vsphere_ai.model.state import Target, TargetKind
 
@@ -132,8 +133,9 @@ class Estate:
         if not changed:
             return self
         made = Estate(self.about, laid_over(self.objects, changed))
+        made.__dict__["_made_of"] = self, tuple(Changed(self.objects.get(ref), now) for ref, now in changed.items())
         if all(self._listed_alike(f) for f in changed.values()):
-            own = ("about", "objects", "vms_by_mac")
+            own = ("about", "objects", "vms_by_mac", "_indexes", "_made_of")
             # a copy: threads of a run make estates of the same one, while it may still be finding out what it lists
             made.__dict__.update((n, v) for n, v in dict(self.__dict__).items() if n not in own)
         return made
@@ -171,6 +173,27 @@ class Estate:
             key: tuple(f.ref for f in own)
             for key, own in grouped(self.objects.values(), lambda f: (_type(f.ref), f.name)).items()
         }
+
+    def by_key(self, index: Index, key: Hashable) -> tuple[Facts, ...]:
+        """Return the objects that an index has under a key, by name."""
+        own = (self.objects[ref] for ref in self._index(index).get(key, ()))
+        return tuple(sorted(own, key=lambda f: (f.name, f.ref)))
+
+    def _index(self, index: Index) -> Found:
+        """Return an index: that of the estate from which this one was made, with what has changed since."""
+        line = [self]  # this estate, the one it was made of, and so on, up to one that has the index
+        while index not in line[-1]._indexes and "_made_of" in line[-1].__dict__:
+            line.append(line[-1].__dict__["_made_of"][0])
+        found = line[-1]._indexes.get(index)
+        if found is None:
+            found = line[-1]._indexes[index] = indexed(index, line[-1].of_type(*index.types))
+        for made in reversed(line[:-1]):
+            found = made._indexes[index] = with_changes(index, found, made.__dict__["_made_of"][1])
+        return found
+
+    @cached_property
+    def _indexes(self) -> dict[Index, Found]:
+        return {}
 
     def kind_of(self, ref: str) -> TargetKind | None:
         """Return as which kind of target an object is listed; None for any other object."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.estate.indexes import Index
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import PlainObject
 
@@ -253,8 +254,23 @@ def is_new(estate: Estate, ref: str) -> bool:
 def real_ref(estate: Estate, ref: str) -> str:
     """Return the reference that vCenter has for a VM of an estate in which members have their own."""
     facts = estate.get(ref)
-    moid = facts.get(MOID) if facts else None
-    return f"VirtualMachine:{moid}" if moid else ref
+    return (_real_ref_of(facts) if facts else None) or ref
+
+
+def _real_ref_of(facts: Facts) -> str | None:
+    """Return the reference that vCenter has for a member, where that is not the one it has in the estate."""
+    moid = facts.get(MOID)
+    return f"VirtualMachine:{moid}" if moid else None
+
+
+def estate_ref(estate: Estate, real: str) -> str:
+    """Return the reference by which a VM that vCenter knows as `real` is in an estate: the reverse of `real_ref`."""
+    own = estate.by_key(BY_MOID, real)
+    return own[0].ref if own else real
+
+
+BY_MOID = Index(("VirtualMachine",), lambda vm: (_real_ref_of(vm),))
+"""Members that have a reference of their own, by that of vCenter."""
 
 
 def with_members_on_gpus(estate: Estate) -> Estate:
@@ -262,7 +278,7 @@ def with_members_on_gpus(estate: Estate) -> Estate:
 
     vCenter shows them by its own ones, by which the VMs of a GPU are not found in the estate.
     """
-    known = {f"VirtualMachine:{moid}": vm.ref for vm in estate.vms if (moid := estate[vm.ref].get(MOID))}
+    known = {real: vm.ref for vm in estate.vms if (real := real_ref(estate, vm.ref)) != vm.ref}
     changed = []
     for host in estate.of_type("HostSystem") if known else ():
         infos = host.get(GRAPHICS) or ()

@@ -118,10 +118,11 @@ def laid(estate: Estate, found: Sequence[MembersFound]) -> LaidOut:
     """Return an estate with members, whose places are decided, as objects of it."""
     real = {alias: ref for each in found for alias, ref in each.real.items()}
     objects = dict(estate.objects)
+    names = {m.ref: m.name for each in reversed(found) for m in reversed(each.members)}  # of two, the first one
     for alias, ref in real.items():
         facts = objects.pop(ref)
-        name = next(m.name for each in found for m in each.members if m.ref == alias)
-        objects[alias] = replace(facts, ref=alias).having({"name": name, MOID: facts.get(MOID, ref.partition(":")[2])})
+        own = {"name": names[alias], MOID: facts.get(MOID, ref.partition(":")[2])}
+        objects[alias] = replace(facts, ref=alias).having(own)
     sources = set()
     for each in found:
         for member in each.members:

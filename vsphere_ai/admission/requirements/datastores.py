@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.admission.base import ARRIVES, AdmissionCase, Reason, requirement
 from vsphere_ai.model.cluster_rules import Object
+from vsphere_ai.model.estate.indexes import Index
 from vsphere_ai.model.facts import Facts
 
 
@@ -24,20 +25,29 @@ def datastores(case: AdmissionCase) -> Iterator[Reason]:
     """
     for ref in case.vm.datastores:
         store = case.situation.view.estate.get(ref)
-        reaches = _reaches(ref, store, case.host)
+        reaches = _reaches(ref, store, case)
         if reaches is False:
             name = store.name if store else ref.partition(":")[2]
             help = "move the VM to a shared datastore, or mount that one on the host"
             yield case.no(f"it does not reach the datastore {name}", help, fault="CannotAccessVmDisk")
 
 
-def _reaches(ref: str, store: Facts | None, host: Facts) -> bool | None:
-    mounts, there = store.get("host") if store is not None else None, host.get("datastore")
+def _reaches(ref: str, store: Facts | None, case: AdmissionCase) -> bool | None:
+    mounts, there = store.get("host") if store is not None else None, case.host.get("datastore")
     if there is not None and ref not in there:
         return False
     if mounts is None:
         return None if there is None else True
-    return any(m.get("key") == host.ref and _usable(m.get("mountInfo") or {}) for m in mounts)
+    return bool(case.situation.view.estate.by_key(BY_MOUNT, (ref, case.host.ref)))
+
+
+def _mounts(store: Facts) -> Iterator[tuple[str, object]]:
+    """Yield the datastore with each host that may write to it."""
+    return ((store.ref, m.get("key")) for m in store.get("host") or () if _usable(m.get("mountInfo") or {}))
+
+
+BY_MOUNT = Index(("Datastore",), _mounts)
+"""Datastores by themselves and a host that mounts them: each has a thousand mounts in a large cluster."""
 
 
 def _usable(mount: Object) -> bool:

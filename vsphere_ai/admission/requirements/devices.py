@@ -23,9 +23,8 @@ def devices(case: AdmissionCase) -> Iterator[Reason]:
     Devices are matched to all VMs there together, in any assignment.
     """
     vm, host = case.vm, case.host
-    others = [m for ref, m in case.situation.on(host.ref).items() if ref != vm.ref]
     if vm.claims:
-        taken = [c for m in others for c in m.claims]
+        taken = [c for ref, m in case.situation.on(host.ref).items() if ref != vm.ref for c in m.claims]
         if not pci.has_room(host, vm.claims, taken):
             named = ", ".join(sorted({_named(c, host) for c in vm.claims}))
             passed = all(pci.choices(host, vm.claims))

@@ -8,7 +8,7 @@ from vsphere_ai.admission.base import RUNS, AdmissionCase, Reason, requirement
 from vsphere_ai.admission.rules import VmRule
 from vsphere_ai.model.cluster_rules import OWN
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.vm_sets import real_ref
+from vsphere_ai.model.vm_sets import estate_ref, real_ref
 
 HA_OPTION = "das.respectVmVmAntiAffinityRules"
 """Advanced option of vSphere HA."""
@@ -38,11 +38,8 @@ def vm_rules(case: AdmissionCase) -> Iterator[Reason]:
     if not rules.of_vms:
         return
     ref = real_ref(situation.view.estate, case.vm.ref)
-    real = {real_ref(situation.view.estate, vm): vm for vm in situation.on(host.ref) if vm != case.vm.ref}
-    for rule in rules.of_vms:
-        if ref not in rule.vms:
-            continue
-        message = _violated(case, rule, real)
+    for rule in rules.between(ref):
+        message = _violated(case, rule)
         if not message:
             continue
         if case.occasion == "ha_restart":
@@ -76,21 +73,19 @@ def _ha_option(cluster: Facts | None) -> str:
     return next(values, "").strip().lower()
 
 
-def _violated(case: AdmissionCase, rule: VmRule, there: dict[str, str]) -> str:
+def _violated(case: AdmissionCase, rule: VmRule) -> str:
+    estate, situation = case.situation.view.estate, case.situation
+    refs = (estate_ref(estate, real) for real in rule.vms)
+    homes = {ref: home for ref in refs if ref != case.vm.ref and (home := situation.home(ref)) is not None}
     if rule.apart:
-        others = sorted(case.situation.on(case.host.ref)[vm].name for real, vm in there.items() if real in rule.vms)
+        there = situation.on(case.host.ref)
+        others = sorted(there[ref].name for ref, home in homes.items() if home == case.host.ref)
         return (
             f"the DRS rule '{rule.name}' keeps the VM apart from {', '.join(others)}, which runs there"
             if others
             else ""
         )
-    estate = case.situation.view.estate
-    known = {real_ref(estate, v): v for own in case.situation.running.values() for v in own}
-    elsewhere = sorted(
-        estate[known[vm]].name
-        for vm in rule.vms
-        if vm in known and known[vm] != case.vm.ref and case.situation.home(known[vm]) != case.host.ref
-    )
+    elsewhere = sorted(estate[ref].name for ref, home in homes.items() if home != case.host.ref)
     if not elsewhere:
         return ""
     return f"the DRS rule '{rule.name}' keeps the VM together with {', '.join(elsewhere[:3])}, which runs elsewhere"

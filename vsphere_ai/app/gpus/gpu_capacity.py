@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsphere_ai.admission.gpus import question_of
+from vsphere_ai.admission.gpus import listed_vgpus, question_of
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.app.estate.read_estate import read_for, read_with, report_malformed
 from vsphere_ai.app.estate.references import load
@@ -16,7 +16,6 @@ from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.runs.plan_playbook import plan_of
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit
-from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.estate.malformed import evaluate
@@ -172,13 +171,9 @@ def _uses(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> Uses:
 
 
 def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator[GpuUse]:
-    """Yield the GPUs of a host, every running vGPU with what nvidia-smi reports of its guest.
-
-    VMs of one name on one host cannot be distinguished.
-    """
-    refs = {v.ref: v.name for v in view.estate.vms}
-    names = [v.name for v in view.estate.vms_on(host.ref)]
-    listed = [v for v in live.running(view.facts(host.ref)) or () if names.count(v.vm_name) == 1]
+    """Yield the GPUs of a host, every running vGPU with what nvidia-smi reports of its guest."""
+    refs = {v.ref: v.name for v in view.estate.vms_on(host.ref)}
+    listed = list(listed_vgpus(view, host))
     for slot in slots:
         running = []
         for one in slot.running:

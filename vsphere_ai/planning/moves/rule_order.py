@@ -19,7 +19,7 @@ from vsphere_ai.admission.situation import Situation
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.model.vm_sets import real_ref
+from vsphere_ai.model.vm_sets import estate_ref, real_ref
 from vsphere_ai.planning.moves.admitted import Concerned, concerned, final_situation
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
@@ -112,14 +112,33 @@ class _RuleOrder:
         """Hosts of the VMs that DRS moves, by reference of the VM."""
         return {vm.ref: self.outlook.before.estate.host_of(vm.ref) for vm in self.moves}
 
+    @cached_property
+    def _starting(self) -> frozenset[str]:
+        return frozenset(vm.ref for vm in self.asked)
+
+    @cached_property
+    def _several(self) -> frozenset[str]:
+        """References of the hosts whose windows are not one after the other."""
+        return frozenset(h.ref for roll in self.rolls if roll.at_a_time != 1 for h in roll.hosts)
+
+    @cached_property
+    def _roll_of(self) -> Mapping[str, Roll]:
+        """The first roll-out among whose hosts one is, by its reference."""
+        return {h.ref: roll for roll in reversed(self.rolls) for h in roll.members}
+
+    @cached_property
+    def _window_refs(self) -> frozenset[str]:
+        return frozenset(h.ref for h in self.windows)
+
     def moments(self) -> Moments:
         mates = {vm: own for vm in self.asked if (own := self._mates(vm))}
         for vm, own in mates.items():
             if left := self._left(vm, own):
                 self._found[vm] = RuleMoment(left=left)
         refused = [vm for vm in mates if self._refused(vm, self._found.get(vm, RuleMoment()))]
+        stuck = {vm.ref for vm in refused}
         for vm in refused:
-            moment = self._other(vm, mates[vm] - {other.ref for other in refused})
+            moment = self._other(vm, mates[vm] - stuck)
             if moment is not None:
                 self._found[vm] = moment
         return self._found
@@ -135,17 +154,15 @@ class _RuleOrder:
         if cluster is None:
             return frozenset()
         estate = final.view.estate
-        own = [rule for rule in final.rules(cluster.ref).of_vms if real_ref(estate, vm.ref) in rule.vms]
-        refs = frozenset().union(*(rule.vms for rule in own))
-        there = {real_ref(estate, ref): ref for on in final.running.values() for ref in on} if refs else {}
-        return frozenset(there[ref] for ref in refs if ref in there) - {vm.ref}
+        bound = {r for rule in final.rules(cluster.ref).between(real_ref(estate, vm.ref)) for r in rule.vms}
+        refs = frozenset(estate_ref(estate, real) for real in bound)
+        return frozenset(ref for ref in refs if final.home(ref) is not None) - {vm.ref}
 
     def _left(self, vm: Target, mates: Collection[str]) -> frozenset[str]:
         """Return those that DRS moves off the host of the VM before it powers on; hosts that follow bring none back."""
         home = self._final.home(vm.ref)
-        alone = all(roll.at_a_time == 1 for roll in self.rolls if any(h.ref == home for h in roll.hosts))
         own = (ref for ref in mates if (at := self._homes.get(ref)) is not None and at.ref == home)
-        return frozenset(own) if alone else frozenset()
+        return frozenset() if home in self._several else frozenset(own)
 
     def _refused(self, vm: Target, moment: RuleMoment) -> bool:
         home = self._final.home(vm.ref)
@@ -157,8 +174,7 @@ class _RuleOrder:
     def _other(self, vm: Target, mates: frozenset[str]) -> RuleMoment | None:
         """Return the moment at which no rule refuses a VM, with as few differences as it takes; None without one."""
         left = self._found.get(vm, RuleMoment()).left
-        starting = {other.ref for other in self.asked}
-        off = frozenset(ref for ref in mates if ref in starting)
+        off = frozenset(ref for ref in mates if ref in self._starting)
         come = frozenset(self._coming(vm, mates - off - left))
         if self._refused(vm, RuleMoment(off, left, come)):
             return None
@@ -170,8 +186,8 @@ class _RuleOrder:
     def _coming(self, vm: Target, mates: Iterable[str]) -> Iterator[str]:
         """Yield those that DRS has to move to the host of the VM, which has no window and runs the VM until then."""
         home = self._final.home(vm.ref)
-        roll = next((r for r in self.rolls if any(m.ref == home for m in r.members)), None)
-        if roll is None or vm in roll.changed_first or any(h.ref == home for h in self.windows):
+        roll = self._roll_of.get(home or "")
+        if roll is None or vm in roll.changed_first or home in self._window_refs:
             return
         if self._before.home(vm.ref) != home:
             return

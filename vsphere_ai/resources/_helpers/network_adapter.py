@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from vsphere_ai.fabric import nioc
 from vsphere_ai.fabric.matching import assigned
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.names.pci_address import SPELLINGS, normal_pci
 from vsphere_ai.model.state import Settings, observed, setting
 from vsphere_ai.model.view import View
@@ -175,20 +176,14 @@ def matched(entries: Sequence[NetworkAdapter], have: Sequence[NetworkAdapter]) -
 
     Of equals (same type, same port group) one that is as stated already comes first, then the next in order.
     """
-    found = assigned([[i for i, nic in enumerate(have) if _is_as(nic, e)] for e in entries])
-    free = [i for i in range(len(have)) if i not in found.values()]
+    alike = grouped(range(len(have)), lambda i: have[i].identity)
+    found = assigned([[i for i in alike.get(e.identity, ()) if updated(have[i], e) == have[i]] for e in entries])
+    taken = set(found.values())
+    free = {identity: [i for i in own if i not in taken] for identity, own in alike.items()}
     for index, entry in enumerate(entries):
-        if index not in found:
-            at = next((i for i in free if have[i].identity == entry.identity), None)
-            if at is not None:
-                free.remove(at)
-                found[index] = at
+        if index not in found and free.get(entry.identity):
+            found[index] = free[entry.identity].pop(0)
     return found
-
-
-def _is_as(nic: NetworkAdapter, entry: NetworkAdapter) -> bool:
-    """Return whether an adapter is all an entry says of it."""
-    return nic.identity == entry.identity and updated(nic, entry) == nic
 
 
 def updated(nic: NetworkAdapter, entry: NetworkAdapter) -> NetworkAdapter:

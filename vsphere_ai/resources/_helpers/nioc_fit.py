@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.fabric import networks, nioc
+from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.api_types import ResourcePool
 from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
@@ -144,7 +144,7 @@ def _held(
     if not less and each[1] >= each[0]:
         return
     found, moved = pool_use.use(view, switch), joining(target, view)
-    groups = pool_use.groups_of(view.estate, switch)
+    groups = dvs.groups_of(view.estate, switch)
     for name, quota in less.items():
         after = ((g.ref, moved.get(networks.label(view.estate, g), nioc.pool_of(g, switch))) for g in groups)
         held = found.of(ref for ref, pool in after if pool == name)
@@ -190,7 +190,7 @@ def unread_note(switch: Facts, names: Iterable[str]) -> str:
 
 def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
     """Yield the problems of a port group in a pool of its switch; it may be there already."""
-    group = _labelled(view, name, switch)
+    group = _labelled(target, view, name, switch)
     if pool in (None, nioc.NO_POOL):
         return
     if group is not None and nioc.pool_of(group, switch) == pool:
@@ -209,9 +209,10 @@ def group_problems(target: Target, view: View, name: str, pool: str | None, swit
         yield from _joined(target, view, group, switch, there[pool])
 
 
-def _labelled(view: View, name: str, switch: Facts) -> Facts | None:
+def _labelled(target: Target, view: View, name: str, switch: Facts) -> Facts | None:
     """Return the port group of a switch that has a label."""
-    return next((g for g in pool_use.groups_of(view.estate, switch) if networks.label(view.estate, g) == name), None)
+    group = networks.port_group(view.estate, target.ref, name)
+    return group if group is not None and group.get("config.distributedVirtualSwitch") == switch.ref else None
 
 
 def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
@@ -224,7 +225,7 @@ def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
 def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: ResourcePool) -> Iterator[Problem]:
     """A port group brings what its running VMs reserve."""
     found, moved = pool_use.use(view, switch), joining(target, view)
-    there = pool_use.groups_of(view.estate, switch)
+    there = dvs.groups_of(view.estate, switch)
     after = ((g.ref, moved.get(networks.label(view.estate, g), nioc.pool_of(g, switch))) for g in there)
     held = found.of(ref for ref, name in after if name == pool["name"])
     if found.of([group.ref]) and held > nioc.quota(pool):
@@ -237,7 +238,7 @@ def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Resou
 
 def group_notes(target: Target, view: View, name: str, pool: str | None, switch: Facts | None) -> Iterator[str]:
     """Say whose part of a pool is not known that a port group joins."""
-    group = _labelled(view, name, switch) if switch else None
+    group = _labelled(target, view, name, switch) if switch else None
     if switch is None or group is None or pool in (None, nioc.NO_POOL, nioc.pool_of(group, switch)):
         return
     found = pool_use.use(view, switch)

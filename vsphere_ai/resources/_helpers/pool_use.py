@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, networks, nioc
-from vsphere_ai.fabric.dvs import PORT_GROUP, SWITCHES, switch_of
+from vsphere_ai.fabric.dvs import SWITCHES, groups_of, switch_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -44,11 +44,6 @@ def neighbours(estate: Estate, hosts: Collection[str]) -> set[str]:
     return {v.ref for h in found for v in estate.vms_on(h) if estate[v.ref].get("runtime.powerState") == "poweredOn"}
 
 
-def groups_of(estate: Estate, switch: Facts) -> tuple[Facts, ...]:
-    """Return the port groups of a switch."""
-    return tuple(g for g in estate.of_type(PORT_GROUP) if g.get("config.distributedVirtualSwitch") == switch.ref)
-
-
 def groups_in(estate: Estate, switch: Facts, pool: str) -> tuple[str, ...]:
     """Return the references of the port groups that are in a pool."""
     return tuple(g.ref for g in groups_of(estate, switch) if nioc.pool_of(g, switch) == pool)
@@ -61,7 +56,9 @@ def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
     """
     mine, found, largest = {g.ref for g in groups_of(view.estate, switch)}, Counter[str](), Counter[str]()
     unread, members = [], dvs.members(switch)
-    for vm in (v for v in view.estate.vms if v == also or is_on(view, v)):
+    # only VMs on hosts of a switch are on its ports; where its hosts are not known, any may be
+    near = [v for host in members for v in view.estate.vms_on(host)] if members else view.estate.vms
+    for vm in sorted({v for v in near if is_on(view, v)} | ({also} if also else set())):
         nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None)
         if nics is None and view.facts(vm.ref).get("runtime.host") in members:
             unread.append(vm.name)

@@ -94,7 +94,7 @@ class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
                 continue
             found = list(place_problems(target, view.estate, name, wanted))
             yield from found
-            switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
+            switch = dvs.switch_named(view.estate, target.ref, wanted.switch or "")
             if switch is not None and not found:
                 yield from uplink_problems(target, name, wanted, switch)
                 yield from management_problems(target, view.estate, name, wanted)
@@ -118,16 +118,16 @@ class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
                 )
             if wanted.mac_learning and wanted.security and wanted.security.forged_transmits is False:
                 yield f"{name}: MAC learning has no effect while forged transmits are refused"
-            switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
+            switch = dvs.switch_named(view.estate, target.ref, wanted.switch or "")
             yield from nioc_fit.group_notes(target, view, name, wanted.resource_pool, switch)
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Add each port group to its switch, or send only the settings that differ."""
         estate, target = view.estate, change.target
         have = (change.before.port_groups if change.before else None) or {}
-        groups = networks.port_groups(estate, target.ref)
+        groups, switches = networks.port_groups(estate, target.ref), dvs.switches(estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
-            switch = dvs.switches(estate, target.ref)[wanted.switch or ""]
+            switch = switches[wanted.switch or ""]
             if name not in groups:
                 yield create_step(change, name, wanted, switch)
             elif wanted != have[name]:

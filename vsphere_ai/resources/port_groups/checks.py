@@ -20,7 +20,7 @@ problem = partial(factories.problem, "port_groups")
 
 def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroupSettings) -> Iterator[Problem]:
     """Yield the problems of a port group on its switch."""
-    group, switches = networks.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
+    group = networks.port_group(estate, target.ref, name)
     message, remedy = meant(estate, target.ref, name, wanted).ambiguity(estate)
     if message and group is None:
         yield problem(target, "name", message, f"{remedy}, or add its switch: ...")
@@ -29,7 +29,8 @@ def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroupS
         what = "carries the uplinks of its switch" if is_uplink(estate, group) else "belongs to NSX"
         yield problem(target, "foreign", f"{name} {what}", "leave it out; such port groups are not changed here")
         return
-    if wanted.switch not in switches:
+    if dvs.switch_named(estate, target.ref, wanted.switch or "") is None:
+        switches = dvs.switches(estate, target.ref)
         said = f"there is no distributed switch {wanted.switch}" if wanted.switch else "no distributed switch is named"
         yield problem(target, "switch", f"{name}: {said}", f"distributed switches: {', '.join(switches) or 'none'}")
     other = dvs.taken(estate, target.ref, name) if group is None else None
@@ -74,7 +75,7 @@ def mac_problems(target: Target, name: str, switch: Facts) -> Iterator[Problem]:
 def management_problems(target: Target, estate: Estate, name: str, wanted: PortGroupSettings) -> Iterator[Problem]:
     """Demand that a host whose management network is on a port group has a NIC on one of its uplinks."""
     listed = {*(wanted.active_uplinks or ()), *(wanted.standby_uplinks or ())}
-    for host, group, proxy in dvs.managed_over(estate, networks.port_groups(estate, target.ref).get(name)):
+    for host, group, proxy in dvs.managed_over(estate, networks.port_group(estate, target.ref, name)):
         now = dvs.carrying(host, proxy, group)
         if now and listed and not listed & set(now):
             where = f"{host.name}, which has no NIC on {', '.join(sorted(listed))}"

@@ -105,7 +105,7 @@ def keyed(estate: Estate, datacenter: str, name: str, wanted: PortGroupSettings)
     if groups.network is not None:
         return networks.label(estate, groups.network), wanted
     head, _, tail = name.rpartition("/")
-    if not groups.networks and tail and head in dvs.switches(estate, datacenter) and wanted.switch in (None, head):
+    if not groups.networks and tail and dvs.switch_named(estate, datacenter, head) and wanted.switch in (None, head):
         return tail, wanted.model_copy(update={"switch": head})
     return name, wanted
 

@@ -68,7 +68,7 @@ class Switches(HasSwitches, Corrects, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """A version that cannot be had, uplinks that cannot go, a name that is taken, a switch that cannot be read."""
         for name, wanted in (self.switches or {}).items():
-            facts = dvs.switches(view.estate, target.ref).get(name)
+            facts = dvs.switch_named(view.estate, target.ref, name)
             yield from version_problems(target, view.estate, name, wanted.version, facts)
             yield from nioc_fit.switch_problems(target, view, name, facts, wanted)
             if facts is not None:

@@ -80,13 +80,15 @@ class Uplinks(Corrects, Resource):
             message = "the network of this host cannot be read"
             yield self.problem(target, "unreadable", message, "connect the host to vCenter")
             return
-        switches = switches_of(target, view)
-        for name, wanted in self._changing(view, host).items():
+        changing = self._changing(view, host)
+        switches = switches_of(target, view, changing)
+        for name, wanted in changing.items():
             switch = switches.get(name)
             if switch is None:
-                remedy = f"add switches: {{{name}: ...}} to a play for the datacenter; there is "
+                there = ", ".join(switches_of(target, view)) or "none"
+                remedy = f"add switches: {{{name}: ...}} to a play for the datacenter; there is {there}"
                 message = f"there is no distributed switch {name} in the host's datacenter"
-                yield self.problem(target, "switch", message, remedy + (", ".join(switches) or "none"))
+                yield self.problem(target, "switch", message, remedy)
             else:
                 yield from switch_problems(target, host, switch, wanted)
                 yield from management_problems(target, view, switch, wanted)
@@ -99,15 +101,17 @@ class Uplinks(Corrects, Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """A switch without uplinks cuts off who is on it."""
+        switches = switches_of(target, view, self.uplinks or {})
         for name, wanted in (self.uplinks or {}).items():
-            now = proxy_of(view.facts(target.ref), switches_of(target, view).get(name))
+            now = proxy_of(view.facts(target.ref), switches.get(name))
             if now is not None and dvs.nics(now) and not wanted:
                 yield f"{name} has no way out of this host any more: VMs and vmkernel adapters on it are cut off"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Join, then free the NICs that move, then give every switch its own."""
-        target, host, switches = change.target, view.facts(change.target.ref), switches_of(change.target, view)
+        target, host = change.target, view.facts(change.target.ref)
         changing = self._changing(view, host)
+        switches = switches_of(target, view, changing)
         claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
         prepared: dict[str, dict[str, str]] = {}
         for name in changing:
@@ -134,7 +138,8 @@ class Uplinks(Corrects, Resource):
         """Show the host's switches as they will be read."""
         if after == "reboot":
             return Projection(self)
-        host, switches = view.facts(target.ref), switches_of(target, view)
+        host = view.facts(target.ref)
+        switches = switches_of(target, view, self.uplinks or {})
         keys = {p["device"]: p.get("key") for p in host.get(NICS, ())}
         proxies: dict[str, Any] = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
         for name, wanted in self._changing(view, host).items():

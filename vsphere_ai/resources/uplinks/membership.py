@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import PhysicalNic, ProxySwitch
@@ -16,10 +16,13 @@ from vsphere_ai.resources._helpers.factories import invoke_on
 NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
 
 
-def switches_of(host: Target, view: View) -> dict[str, Facts]:
-    """Return the distributed switches of a host's datacenter by name."""
+def switches_of(host: Target, view: View, names: Iterable[str] | None = None) -> dict[str, Facts]:
+    """Return the distributed switches of a host's datacenter by name: all, or those that have one of `names`."""
     at = view.estate.datacenter_of(host.ref)
-    return dvs.switches(view.estate, at.ref) if at else {}
+    if names is None:
+        return dvs.switches(view.estate, at.ref) if at else {}
+    named = ((name, dvs.switch_named(view.estate, at.ref, name)) for name in names) if at else ()
+    return {name: switch for name, switch in named if switch is not None}
 
 
 def proxy_of(host: Facts, switch: Facts | None) -> ProxySwitch | None:
