@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, view, vm, wants
 
+from vsphere_ai.model.estate.host_version import hardware_limits
 from vsphere_ai.model.estate.remedies import play_for, version_for
 from vsphere_ai.planning.planner import PlanContext, make_plan
 from vsphere_ai.resources import kinds
@@ -118,4 +119,4 @@ def test_a_later_version_is_named_only_where_the_hosts_run_one(release, rises):
 
 def test_too_old_hosts_have_no_version_to_advise():
     of = estate(host(ESX1, **product("7.0.1")), guest(vm(1), ESX1))
-    assert [version_for(of, (ESX1,), n) for n in (13, 18, 19)] == [18, 18, None]
+    assert [version_for(hardware_limits(of, (ESX1,))[0], n) for n in (13, 18, 19)] == [18, 18, None]

@@ -146,7 +146,7 @@ class _HostGpus:
                 slots[at] = replace(slots[at], running=(*slots[at].running, StayingVgpu(vm.ref, name)))
 
     def _starts(self, vm: str) -> Sequence[tuple[str, str, int]]:
-        """Return GPU, profile, start of the vGPUs of a VM, as `StayingVgpu` has it, where nvidia-smi shows all three."""
+        """Return GPU, profile and start of the vGPUs of a VM as `StayingVgpu` has it, where nvidia-smi shows them."""
         return self._starts_by_vm.get(vm, ())
 
     @cached_property

@@ -15,7 +15,7 @@ from vsphere_ai.fabric.corrections import MachineNeeds, NewRdmaAdapter, RdmaAdap
 from vsphere_ai.fabric.host import host_links, mtu_link
 from vsphere_ai.fabric.links import PATH_PART, VM_PART, Link, LinkPlace, why
 from vsphere_ai.fabric.path import HOST, is_seen, path_links
-from vsphere_ai.model.estate.host_version import hardware_number
+from vsphere_ai.model.estate.host_version import hardware_limits, hardware_number
 from vsphere_ai.model.estate.remedies import version_for
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Verdict, worst
@@ -210,7 +210,8 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
         yield HARDWARE.link("unknown", f"{facts.get('config.version') or why(facts, 'config.version')}")
     elif version < MINIMUM_VERSION:
         help = f"PVRDMA needs hardware version {MINIMUM_VERSION}; an upgrade cannot be undone"
-        fix = MachineNeeds(vm, version=version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION)
+        known, _ = hardware_limits(estate, hosts)
+        fix = MachineNeeds(vm, version=version_for(known, MINIMUM_VERSION) or MINIMUM_VERSION)
         yield HARDWARE.link("fail", f"vmx-{version}", help, fix)
     else:
         lacks = ["namespaces"] if version < NAMESPACES else []

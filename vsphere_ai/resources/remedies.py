@@ -15,9 +15,11 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
     """Return how a playbook gives a VM at least this hardware version, or which of its hosts are too old for it."""
     everywhere = view.estate.hosts_for(vm.ref)
     possible = view.candidates(vm.ref) or everywhere
-    hosts = everywhere if version_for(view.estate, everywhere, needed) else possible
-    version = version_for(view.estate, hosts, needed)
-    known, hidden = hardware_limits(view.estate, hosts)
+    known, hidden = view.places.of_hosts(everywhere, hardware_limits)
+    version = version_for(known, needed)
+    if version is None:
+        known, hidden = view.places.of_hosts(possible, hardware_limits)
+        version = version_for(known, needed)
     if version is None:
         old: dict[str, list[str]] = {}
         for limit in known:
@@ -32,7 +34,7 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
 def leave_some_out(vm: Target, view: View) -> str:
     """Return what to do about too many adapters; a later hardware version is named only where the hosts run one."""
     version = (view.get(VmHardware, vm.ref) or VmHardware()).version
-    known, hidden = hardware_limits(view.estate, view.candidates(vm.ref))
+    known, hidden = view.places.of_hosts(view.candidates(vm.ref), hardware_limits)
     rises = version is not None and bool(known) and not hidden and known[0].hardware > version
     return "leave some out" + ("; a later hardware version may take more" if rises else "")
 

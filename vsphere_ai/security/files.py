@@ -104,6 +104,12 @@ def read_bytes(path: Path, most: int) -> bytes:
     return content
 
 
+def version_of(path: Path) -> tuple[int, ...]:
+    """Return what differs once a file was written or replaced, to read it again then; `OSError` where there is none."""
+    status = _status(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def read_text(path: Path, most: int, errors: str = "strict") -> str:
     """Return the text of an ordinary file in UTF-8; see `read_bytes`. `UnicodeDecodeError` unless `errors` differs."""
     return read_bytes(path, most).decode("utf-8", errors)

@@ -85,18 +85,20 @@ def take_snapshot(session: Session, playbooks: Iterable[Playbook] = ()) -> FarmS
     own = session.again()
     estate = read_everything(own, probes=live.STATE, calls=OF_PATHS)
 
-    def looked(estate: Estate) -> tuple[Uses, tuple[Trace, ...]]:
-        view = View(estate, observe(estate, kinds()))
-        rdma = (vm for vm in estate.vms if _has_rdma(estate, vm.ref))
-        traces = tuple(t for vm in rdma for t in trace(estate, vm, view.candidates(vm.ref)))
-        return uses_now(estate), fixes_for(estate, traces).traces
-
-    (gpus, traces), estate = evaluate_with(kinds(), estate, looked)
+    (gpus, traces), estate = evaluate_with(kinds(), estate, uses_and_paths)
     drift = tuple(_drift(session, playbook) for playbook in playbooks)
     seconds = time.monotonic() - began
     about, asked = own.connection.vcenter.about, own.connection.shells is not None
     lasting = is_lasting(estate) and all(each.lasting for each in drift)
     return FarmSnapshot(world_of(own.scope), about, estate, gpus, traces, drift, time.time(), seconds, asked, lasting)
+
+
+def uses_and_paths(estate: Estate) -> tuple[Uses, tuple[Trace, ...]]:
+    """Return what runs on the GPUs of all hosts, and the path of every PVRDMA adapter."""
+    view = View(estate, observe(estate, kinds()))
+    rdma = (vm for vm in estate.vms if _has_rdma(estate, vm.ref))
+    traces = tuple(t for vm in rdma for t in trace(estate, vm, view.candidates(vm.ref)))
+    return uses_now(estate), fixes_for(estate, traces).traces
 
 
 def _has_rdma(estate: Estate, vm: str) -> bool:

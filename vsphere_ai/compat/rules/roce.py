@@ -15,10 +15,11 @@ from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
 from vsphere_ai.fabric.nic_settings import Pause
 from vsphere_ai.fabric.route import is_up, uplink_key
 from vsphere_ai.model.estate.host_version import PRODUCT, host_version
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.module_options import pfc_priorities
 from vsphere_ai.model.names.versions import dotted
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources.host_settings import HasSwitches, Pauses
 from vsphere_ai.resources.mixins import kinds_with, offered, stated
 from vsphere_ai.resources.topics import Topic
@@ -194,18 +195,22 @@ def vm_pvrdma_endpoints(case: RuleCase) -> Finding | None:
     if not wanted_adapters(case):
         return None
     version, seen = hardware_version(case)
-    hosts = {h.name: host_version(case.view.estate, h.ref) for h in case.view.candidates(case.ref)}
-    if version is None or not all(hosts.values()):
-        unread = [name for name, stated in hosts.items() if stated is None]
+    unread, old = case.view.places.of_hosts(case.view.candidates(case.ref), _without_endpoints)
+    if version is None or unread:
         return case.unknown(f"not known: {', '.join(unread) or seen[1]}", seen)
-    early = ((name, stated[0]) for name, stated in hosts.items() if stated and stated[0] < ENDPOINTS_ESXI)
-    old = [f"{name} runs {dotted(version)}" for name, version in early]
     short = [f"hardware version {version} is below {ENDPOINTS_HARDWARE}"] if version < ENDPOINTS_HARDWARE else []
     if short or old:
         help = case.upgrade(ENDPOINTS_HARDWARE) if short else f"they take ESXi {dotted(ENDPOINTS_ESXI)} on every host"
         peers = "its peers have to be PVRDMA VMs on the same switch"
         return case.warned(f"no native endpoints: {'; '.join((*short, *old))}; {peers}", seen, help=help)
     return case.passed(f"hardware version {version}: native endpoints where the NIC has them", seen)
+
+
+def _without_endpoints(estate: Estate, hosts: Sequence[Target]) -> tuple[list[str], list[str]]:
+    """Return the names of the hosts whose version is not known, and what those run that have no native endpoints."""
+    stated = {h.name: host_version(estate, h.ref) for h in hosts}
+    early = ((name, version[0]) for name, version in stated.items() if version and version[0] < ENDPOINTS_ESXI)
+    return [n for n, version in stated.items() if version is None], [f"{n} runs {dotted(v)}" for n, v in early]
 
 
 def _roce_nics(case: RuleCase) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
-from vsphere_ai.model.estate.host_version import hardware_limits
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.estate.host_version import VersionLimit
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 
@@ -26,8 +25,10 @@ def play_for(host: Target, view: View, setting: str) -> str:
     return f"add {setting} to a play for {host.name}"
 
 
-def version_for(estate: Estate, hosts: Collection[Target], needed: int) -> int | None:
-    """Return the hardware version to advise, at least the needed one, that all hosts run; None when one is too old."""
-    known, _ = hardware_limits(estate, hosts)
+def version_for(known: Sequence[VersionLimit], needed: int) -> int | None:
+    """Return the hardware version to advise, at least the needed one, that all hosts run; None when one is too old.
+
+    `known` is what `hardware_limits` knows of the hosts.
+    """
     lowest = known[0].hardware if known else needed
     return max(needed, min(ADVISED, lowest)) if lowest >= needed else None

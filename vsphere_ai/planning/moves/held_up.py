@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from vsphere_ai.admission.admit import admit, that_weigh_service
 from vsphere_ai.admission.requirements import memory
 from vsphere_ai.admission.situation import Situation
+from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -23,11 +24,12 @@ def held_up(
     `cycled` VMs (VM -> host) are off while their host is out of service.
     VMs on hosts with one are looked at with their windows. What is refused in any case is not held up by these.
     """
-    asked = concerned(steps, outlook.before) if rolls else {}
+    asked = _by_home(concerned(steps, outlook.before), outlook.after) if rolls else {}
+    away = grouped(cycled, lambda vm: cycled[vm])
     final: Situation | None = None
     for roll in rolls:
         cluster = outlook.after.estate.cluster_of(roll.hosts[0].ref)
-        own = _beside(roll, asked, outlook.after) if cluster is not None else {}
+        own = _beside(roll, asked) if cluster is not None else {}
         weighing = that_weigh_service(cluster) if own and cluster is not None else ()
         if not weighing:
             continue
@@ -38,7 +40,7 @@ def held_up(
             machine, host = final.machines.planned(vm.ref), situation.view.estate.get(situation.home(vm.ref))
             if host is None or admit(machine, host, situation, occasion, weighing).answer == "no":
                 continue
-            gone = [(h.ref, situation.leave(v.ref)) for v, h in cycled.items() if h is not None and h in out]
+            gone = [(h.ref, situation.leave(v.ref)) for h in out for v in away.get(h, ())]
             situation.down = frozenset(h.ref for h in out)
             if admit(machine, host, situation, occasion, weighing).answer == "no":
                 yield vm, roll
@@ -48,12 +50,18 @@ def held_up(
                     situation.arrive(other, home)
 
 
-def _beside(roll: Roll, asked: Concerned, view: View) -> Concerned:
+def _by_home(asked: Concerned, view: View) -> Mapping[str, Concerned]:
+    """Return VMs by the reference of their host."""
+    homes = grouped(asked, lambda vm: home.ref if (home := view.estate.host_of(vm.ref)) else "")
+    return {home: {vm: asked[vm] for vm in own} for home, own in homes.items()}
+
+
+def _beside(roll: Roll, asked: Mapping[str, Concerned]) -> Concerned:
     """Return the VMs of a cluster whose host has no window, and whose time is not that before a certain one."""
-    hosts = {h.ref for h in roll.members} - {h.ref for h in roll.hosts}
+    with_window = {h.ref for h in roll.hosts}
     apart = {*roll.changed_first, *(roll.starts if roll.starts_at is not None else ())}
-    homes = ((vm, view.estate.host_of(vm.ref)) for vm in asked if vm not in apart)
-    return {vm: asked[vm] for vm, home in homes if home is not None and home.ref in hosts}
+    beside = (asked.get(h.ref, {}) for h in roll.members if h.ref not in with_window)
+    return {vm: occasion for own in beside for vm, occasion in own.items() if vm not in apart}
 
 
 def _memory(host: Target, situation: Situation) -> float:

@@ -168,17 +168,21 @@ def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wa
         yield f"{name}: bandwidth and pools count only with Network I/O Control, which is off"
     if switch is None:
         return
+    goes_off = wanted.nioc is False and bool(switch.get(nioc.ENABLED))
+    have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()}
+    pools_less = [n for n, q in (wanted.resource_pools or {}).items() if q is not None and q < have.get(n, 0)]
+    each = nioc.reserved(wanted.bandwidth) if wanted.bandwidth else None
+    shrinks = bool(pools_less) or (each is not None and each < nioc.reserved(nioc.bandwidths(switch)))
+    if not goes_off and not shrinks:
+        return
     found = pool_use.use(view, switch)
-    if wanted.nioc is False and switch.get(nioc.ENABLED):
-        pools = sorted(n for n, p in nioc.pools(switch).items() if nioc.quota(p))
+    if goes_off:
+        pools = sorted(n for n, quota in have.items() if quota)
         lost = [f"pools {', '.join(pools)}"] if pools else []
         lost += [f"what VMs reserve ({pool_use.listed(found.largest)})"] if found.largest else []
         if lost:
             yield f"{name}: without Network I/O Control nothing holds to {' and '.join(lost)}"
-    have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()}
-    pools_less = [n for n, q in (wanted.resource_pools or {}).items() if q is not None and q < have.get(n, 0)]
-    each = nioc.reserved(wanted.bandwidth) if wanted.bandwidth else None
-    if found.unread and (pools_less or (each is not None and each < nioc.reserved(nioc.bandwidths(switch)))):
+    if found.unread and shrinks:
         yield unread_note(switch, found.unread)
 
 
