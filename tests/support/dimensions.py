@@ -19,7 +19,7 @@ PROFILE = "grid_a100-20c"
 DISABLED = ("Disabled", "Disabled")
 FOLLOWS = 3.0
 """What the second doubling of a dimension may add, against the first: 2 is proportional, 4 a product."""
-FEW = 64
+FEW = 40
 """Runs of a line at the largest size below which it is not judged."""
 
 
@@ -140,7 +140,7 @@ class _Cluster:
                 "_typeName": "HostVirtualNic",
                 "device": f"vmk{n}",
                 "spec": {
-                    "distributedVirtualPort": self._port(n),
+                    "distributedVirtualPort": self._port(1 + n % (len(self.groups) - 1)),  # none on the first
                     "mtu": 1500,
                     "ip": {"dhcp": False, "ipAddress": f"10.{self.number}.{at}.{n + 1}", "subnetMask": "255.0.0.0"},
                 },

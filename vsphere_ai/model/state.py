@@ -58,7 +58,10 @@ class Placed:
         return type(self).runs_on is not Placed.runs_on
 
     def runs_on(self, host: Target, view: Any) -> bool:
-        """Return whether a VM in this state can run on a host; `view` is the estate as planned so far."""
+        """Return whether a VM in this state can run on a host; `view` is the estate as planned so far.
+
+        That depends on the state and on the host, not on what is planned of VMs.
+        """
         return True
 
 

@@ -85,7 +85,10 @@ class View:
     def with_planned(self, ref: str, state: State) -> View:
         """Return the view with one more planned state laid over it."""
         own = {**self.planned.get(ref, {}), state.kind: state}
-        return self._like(replace(self, planned=laid_over(self.planned, {ref: own})), new=state.kind)
+        made = self._like(replace(self, planned=laid_over(self.planned, {ref: own})), new=state.kind)
+        if ref.startswith("VirtualMachine:"):  # no host is another one for it: see `Placed.runs_on`
+            made.__dict__["places"] = Places(made, self.places)
+        return made
 
     def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, object]) -> View:
         """Return the view in which hosts reboot, with what that leaves of observed states in their place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.model.estate.host_version import hardware_limits
 from vsphere_ai.model.estate.remedies import version_for
+from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.versions import first_esxi_with
 from vsphere_ai.model.state import Target
@@ -21,14 +22,18 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
         known, hidden = view.places.of_hosts(possible, hardware_limits)
         version = version_for(known, needed)
     if version is None:
-        old: dict[str, list[str]] = {}
-        for limit in known:
-            if limit.hardware < needed:
-                old.setdefault(str(limit.esxi), []).append(limit.host)
-        said = ", ".join(f"{listed(own)} run{'s' * (len(own) == 1)} ESXi {esxi}" for esxi, own in old.items())
-        return f"hardware version {needed} needs {first_esxi_with(needed)} or later on every host of the VM: {said}"
+        old = view.places.of_hosts(possible, _too_old, needed)
+        return f"hardware version {needed} needs {first_esxi_with(needed)} or later on every host of the VM: {old}"
     unsure = f"if {', '.join(hidden) or 'its host'} runs {first_esxi_with(version)} or later: "
     return ("" if known and not hidden else unsure) + _written(vm, view, version)
+
+
+def _too_old(estate: Estate, hosts: tuple[Target, ...], needed: int) -> str:
+    """Return which hosts run no VM of a hardware version, by their ESXi version."""
+    old = grouped((limit for limit in hardware_limits(estate, hosts)[0] if not limit.runs(needed)), lambda o: o.esxi)
+    return ", ".join(
+        f"{listed(limit.host for limit in own)} run{'s' * (len(own) == 1)} ESXi {esxi}" for esxi, own in old.items()
+    )
 
 
 def leave_some_out(vm: Target, view: View) -> str:

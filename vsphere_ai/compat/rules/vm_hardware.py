@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
-from vsphere_ai.model.estate.host_version import PRODUCT, VersionLimit, hardware_limits, hardware_number
+from vsphere_ai.model.estate.host_version import PRODUCT, hardware_limits, hardware_number
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.versions import first_esxi_with
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources.topics import Topic
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
@@ -84,7 +86,7 @@ def vm_hardware_hosts(case: RuleCase) -> Finding:
     where = (f"{name}: config.product.version", esxi)
     if not known[0].runs(version):
         message = f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs"
-        return case.failed(message, seen, where, help=_newer_hosts(case, version, known))
+        return case.failed(message, seen, where, help=_newer_hosts(case, version, hosts, most))
     if hidden:
         return case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
     return case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
@@ -114,10 +116,13 @@ def _advice(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str,
         yield f"{VGPU} or later is advised for vGPUs", VGPU
 
 
-def _newer_hosts(case: RuleCase, version: int, known: Sequence[VersionLimit]) -> str:
+def _newer_hosts(case: RuleCase, version: int, hosts: tuple[Target, ...], most: int) -> str:
     """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
-    old = listed(limit.host for limit in known if limit.hardware < version)
-    hosts = f"upgrade {old} to {first_esxi_with(version)}"
+    upgrade = f"upgrade {case.view.places.of_hosts(hosts, _older, version)} to {first_esxi_with(version)}"
     present = hardware_number(case.facts.get("config.version"))
-    most = known[0].hardware
-    return f"stay at {most} or lower, or {hosts}" if present is not None and present <= most else hosts
+    return f"stay at {most} or lower, or {upgrade}" if present is not None and present <= most else upgrade
+
+
+def _older(estate: Estate, hosts: tuple[Target, ...], version: int) -> str:
+    """Return the names of the hosts that are too old for a hardware version."""
+    return listed(limit.host for limit in hardware_limits(estate, hosts)[0] if not limit.runs(version))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Placed, Target
 
+About = TypeVarTuple("About")
 T = TypeVar("T")
 Hosts = tuple[Target, ...]
 
@@ -30,10 +31,11 @@ class SeenEstate(Protocol):
 class Places:
     """Where VMs can run in a view, which does not change."""
 
-    def __init__(self, view: SeenEstate) -> None:
+    def __init__(self, view: SeenEstate, like: Places | None = None) -> None:
+        """Begin with what is found of hosts in another view: `like`, in which they are the same."""
         self._view = view
-        self._deciding: dict[str, bool] = {}
-        self._found: dict[object, tuple[Hosts, object]] = {}
+        self._deciding: dict[str, bool] = like._deciding if like is not None else {}
+        self._found: dict[object, tuple[Hosts, object]] = like._found if like is not None else {}
         self._candidates: dict[str, Hosts] = {}
 
     def candidates(self, vm: str) -> Hosts:
@@ -51,9 +53,9 @@ class Places:
             if state is not None and self._deciding.setdefault(kind, isinstance(state, Placed)):
                 yield cast(Placed, state)
 
-    def of_hosts(self, hosts: Hosts, find: Callable[[Estate, Hosts], T]) -> T:
-        """Return what is found of hosts in the estate; once for those that many VMs can run on."""
-        return self._once(hosts, find, lambda: find(self._view.estate, hosts))
+    def of_hosts(self, hosts: Hosts, find: Callable[[Estate, Hosts, *About], T], *about: *About) -> T:
+        """Return what is found of hosts in the estate; once for those that many VMs can run on, for each `about`."""
+        return self._once(hosts, (find, about), lambda: find(self._view.estate, hosts, *about))
 
     def _once(self, hosts: Hosts, what: object, find: Callable[[], T]) -> T:
         known = self._found.get((id(hosts), what))

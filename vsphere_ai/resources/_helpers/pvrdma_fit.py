@@ -5,7 +5,7 @@ Source: vSphere Networking 7.0, "PVRDMA Support" and "Remote Direct Memory Acces
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric import route as fabric_route
@@ -13,7 +13,7 @@ from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION_FACT
 from vsphere_ai.model.estate.kept import once
 from vsphere_ai.model.estate.remedies import play_for
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -35,7 +35,7 @@ def version_problems(target: Target, view: View, chosen: Collection[str]) -> Ite
 
 def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
     """Follow the chain to an RDMA device on every host the VM can run on, and look how those are prepared."""
-    for host in view.candidates(target.ref):
+    for host in view.places.of_hosts(view.candidates(target.ref), _unready, group.ref, protocol):
         link = fabric_route.broken_link(view.estate, host.ref, group, protocol)
         if link is not None:
             name = networks.label(view.estate, group)
@@ -49,6 +49,15 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
         if _is_closed(prepared):
             help_ = play_for(host, view, "pvrdma_host: {firewall: true}")
             yield Finding.problem(target, "pvrdma.firewall", f"{host.name} has its firewall closed for PVRDMA", help_)
+
+
+def _unready(estate: Estate, hosts: Sequence[Target], group: str, protocol: str | None) -> tuple[Target, ...]:
+    """Return the hosts on which something is not as PVRDMA on a port group needs it."""
+    on = estate[group]
+    broken = (h for h in hosts if fabric_route.broken_link(estate, h.ref, on, protocol) is not None)
+    unprepared = (h for h in hosts if not estate[h.ref].get(OPTION_FACT) or _is_closed(estate[h.ref]))
+    faulty = {*broken, *unprepared}
+    return tuple(h for h in hosts if h in faulty)
 
 
 @once
