@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from vsphere_ai.model.estate.observed import laid_over
 
 Found = Mapping[Hashable, tuple[str, ...]]
 """References of objects by key."""
+
+
+class Referenced(Protocol):
+    """What was read of an object, as `Facts` are."""
+
+    @property
+    def ref(self) -> str:
+        """The managed object reference."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,11 @@ class Index:
 class Changed(NamedTuple):
     """An object as it was, None where there was none, and as it is now."""
 
-    before: Any
-    now: Any
+    before: Referenced | None
+    now: Referenced
 
 
-def indexed(index: Index, objects: Iterable[Any]) -> Found:
+def indexed(index: Index, objects: Iterable[Referenced]) -> Found:
     """Return the references of objects by their keys."""
     found: dict[Hashable, list[str]] = {}
     for facts in objects:
