@@ -173,8 +173,8 @@ class _RuleOrder:
 
     def _other(self, vm: Target, mates: frozenset[str]) -> RuleMoment | None:
         """Return the moment at which no rule refuses a VM, with as few differences as it takes; None without one."""
-        left = self._found.get(vm, RuleMoment()).left
         off = frozenset(ref for ref in mates if ref in self._starting)
+        left = self._found.get(vm, RuleMoment()).left
         come = frozenset(self._coming(vm, mates - off - left))
         if self._refused(vm, RuleMoment(off, left, come)):
             return None
