@@ -247,3 +247,11 @@ def test_filters_by_subsystem_are_written_as_they_are_read():
     assert read(write(configs)) == configs
     empty = read(ONE.replace("devices: all", "device-filter: '', devices: all"))
     assert all(not e.device_ids and not e.subsystems for e in next(iter(empty.values())))
+
+
+@pytest.mark.parametrize(("word", "enabled"), [("yes", True), ("On", True), ("no", False), ("off", False)])
+def test_booleans_are_those_of_gos_yaml_reader(word, enabled):
+    devices = "mig-devices: {}" if enabled else ""
+    text = f"version: v1\nmig-configs:\n  a:\n  - devices: all\n    mig-enabled: {word}\n    {devices}\n"
+    (entry,) = read(text)["a"]
+    assert entry.enabled is enabled

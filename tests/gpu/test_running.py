@@ -179,3 +179,13 @@ def test_why_it_is_not_listed():
     assert live.why_not_listed(answered(ProbeFailure("ssh.stopped", "SSH is stopped"))) == "SSH is stopped"
     assert "something new" in live.why_not_listed(answered("something new\n"))
     assert live.why_not_listed(host(ESX1, probes={})).endswith("was not asked over SSH")
+
+
+def test_the_head_that_nvidia_smi_q_prints_is_passed_over_and_is_no_answer_by_itself():
+    head = "\n==============NVSMI LOG==============\n\nTimestamp : Mon May  5 10:11:12 2025\nDriver Version : 550.90\n"
+    gpu = "GPU 00000000:3B:00.0\n    Active vGPUs                          : 0\n"
+    assert parse_running(0, head + "Attached GPUs  : 1\n" + gpu) == ()
+    with pytest.raises(UnreadableOutput):
+        parse_running(0, head)
+    with pytest.raises(UnreadableOutput):
+        parse_running(0, head + "Something else\n" + gpu)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.training.exports import accelerate_config, ansible_check, nccl_conf, slurm_check
+from vsphere_ai.training.exports import accelerate_config, ansible_check, nccl_conf, nccl_topo, slurm_check
 
 BASE = "ClusterName=c\nSlurmctldHost=h\n"
 
@@ -55,3 +55,10 @@ def test_a_host_of_an_ini_inventory_may_begin_with_a_bracket(text, faults):
 def test_a_kind_that_earlier_releases_of_accelerate_have_is_a_warning():
     assert verdicts(accelerate_config.check("distributed_type: TP\nnum_processes: 4\n")) == ["warn"]
     assert verdicts(accelerate_config.check("distributed_type: MULTI\nnum_processes: 4\n")) == ["fail"]
+
+
+def test_an_empty_mask_of_cpus_is_read_as_none():
+    """As in the topology files of cloud instances; NCCL, src/graph/topo.cc, ncclStrToCpuset."""
+    text = '<system version="1"><cpu numaid="0" affinity="{}" arch="x86_64" vendor="GenuineIntel"></cpu></system>'
+    assert verdicts(nccl_topo.check(text.format(""))) == []
+    assert verdicts(nccl_topo.check(text.format("all"))) == ["fail"]

@@ -116,6 +116,12 @@ def together(gpus: Mapping[int, PartedEntry]) -> tuple[PartedEntry, ...]:
     return tuple(PartedEntry(enabled, wanted, tuple(numbers)) for (enabled, wanted), numbers in groups.items())
 
 
+def _boolean(value: object) -> object:
+    """Return a boolean for the words that Go's YAML reader takes for one beside true and false (YAML 1.1)."""
+    word = value.lower() if isinstance(value, str) else ""
+    return True if word in ("yes", "y", "on") else False if word in ("no", "n", "off") else value
+
+
 def _entries(path: Path, listed: object, refuse: RefuseAt) -> Iterator[PartedEntry]:
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         refuse(path, "a configuration is a list of at least one entry", "- {devices: all, mig-enabled: true, …}")
@@ -129,7 +135,7 @@ def _entries(path: Path, listed: object, refuse: RefuseAt) -> Iterator[PartedEnt
             if key not in _FIELDS:
                 refuse((*here, key), f"mig-parted knows no field {key!r}", f"the fields are {', '.join(_FIELDS)}")
         devices, ok = _devices(here, entry, refuse)
-        enabled = entry.get("mig-enabled")
+        enabled = _boolean(entry.get("mig-enabled"))
         if not isinstance(enabled, bool):
             refuse((*here, "mig-enabled"), _wrong(entry, "mig-enabled"), "mig-enabled must be true or false")
             continue

@@ -73,6 +73,9 @@ class RunningVgpu:
         return "" if date is None or date in NOT_AVAILABLE else date
 
 
+_HEAD = ("Timestamp", "Driver Version", "CUDA Version", "vGPU Driver Capability", "Attached GPUs")
+
+
 class _Line(NamedTuple):
     depth: int
     """Blanks before it."""
@@ -92,10 +95,18 @@ def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
     if status != 0 or not lines:
         raise unreadable(status, stdout)
     try:
-        return tuple(vgpu for gpu in _parts(lines, 0) for vgpu in _gpu(gpu))
+        gpus = [part for part in _parts(lines, 0) if not _is_head(part)]
+        if not gpus:
+            raise ValueError("there is no GPU")
+        return tuple(vgpu for gpu in gpus for vgpu in _gpu(gpu))
     except ValueError as error:
         said = unreadable(status, stdout)
         raise UnreadableOutput(f"{error}: {said.message}", said.remedy) from None
+
+
+def _is_head(part: Sequence[_Line]) -> bool:
+    """Return whether a part is a line before the GPUs, as those at the head of ``nvidia-smi -q``."""
+    return len(part) == 1 and (part[0].key in _HEAD or re.fullmatch(r"=+[^=]+=+", part[0].key) is not None)
 
 
 def _lines(stdout: str) -> Iterator[_Line]:

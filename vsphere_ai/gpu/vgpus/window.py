@@ -27,7 +27,7 @@ def size_of(settings: Mapping[str, str]) -> int:
     if known.get(MMIO_KEY.lower(), "").lower() != "true":
         return 0
     size = known.get(MMIO_SIZE_KEY.lower(), "")
-    return int(size) if size.isdigit() else DEFAULT_GB
+    return int(size) if size.isdecimal() else DEFAULT_GB
 
 
 def of_vgpu(name: str, host: Facts | None) -> int:

@@ -201,7 +201,7 @@ def _cpu(each: TopologyElement) -> Iterator[LineFinding]:
     if not re.fullmatch(r"-1|\d+", each.attributes["numaid"]):
         yield at_line(each.line, f"'{each.attributes['numaid']}' is no number of a NUMA node")
     mask = each.attributes.get("affinity")
-    if mask is not None and not _MASK.fullmatch(mask):
+    if mask and not _MASK.fullmatch(mask):  # an empty one is read as no CPU (src/graph/topo.cc, ncclStrToCpuset)
         yield at_line(each.line, f"'{mask}' is no mask of CPUs such as 00000000,0000ffff")
 
 
