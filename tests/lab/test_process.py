@@ -113,7 +113,14 @@ def test_somebody_elses_process_number_is_never_killed(directory):
     directory.mkdir()
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        text = {"pid": bystander.pid, "port": 1, "token": "t", "scenario": "default", "scenario_digest": ""}
+        text = {
+            "pid": bystander.pid,
+            "port": 1,
+            "token": "t",
+            "scenario": "default",
+            "scenario_digest": "",
+            "run_jobs": False,
+        }
         (directory / "lab.json").write_text(json.dumps(text), encoding="utf-8")
         assert not process.stop(directory)
         assert bystander.poll() is None
