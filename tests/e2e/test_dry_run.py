@@ -58,3 +58,41 @@ def test_records_stay(cli):
     assert record.id in cli.out
     assert [each.id for each in journal.every()] == [record.id]
     assert cli("run", "unlock", "-i", INVENTORY, "--dry-run") == 0
+
+
+def test_the_lab_and_its_faults_stay_as_they_are(cli, lab, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    lab.set_faults("{on: PowerOnVM_Task, nth: 2, do: lost-reply}")
+    lab.set_defects({"kind": "gpu-busy", "vm": "trn-01"})
+    rules = cli.file("[{on: PowerOffVM_Task, nth: 1, do: lost-reply}]", "faults.yml")
+
+    def state():
+        farm = lab.get("/lab/farm")
+        return lab.get("/lab/faults"), lab.get("/lab/defects"), farm
+
+    before = state()
+    for words, shown in (
+        (("reset",), "would go back to the start"),
+        (("down",), "would stop"),
+        (("mark",), "would start after change"),
+        (("plant", "{kind: gpu-slow, vm: trn-02, factor: 0.5}"), "gpu-slow: vm trn-02, factor 0.5"),
+        (("plant", "--clear"), "There are no defects."),
+        (("faults", "set", rules), "1 rule for faults would replace those of the lab."),
+        (("faults", "add", "{on: RebootHost_Task, nth: 1, do: lost-reply}"), "would be added"),
+        (("faults", "release", 1), "Rule 1 would be released"),
+        (("faults", "clear"), "1 rule would be removed"),
+    ):
+        assert cli("lab", *words, "--dry-run") == 0, (words, cli.err)
+        assert shown in cli.out, words
+        assert state() == before, words
+    for words in (("plant", "{kind: no-such}"), ("faults", "add", "{on: NoSuchMethod_Task, do: what}")):
+        assert cli("lab", *words, "--dry-run") in (64, 65), words
+
+
+def test_a_project_is_shown_and_not_written(cli, lab, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    folder = cli.folder / "project"
+    assert cli("init", folder, "--lab", "--dry-run") == 0, cli.err
+    assert "lab: true" in cli.out
+    assert "Nothing was written." in cli.err
+    assert not folder.exists()

@@ -18,7 +18,7 @@ def test_a_hand_over_from_the_playbook_to_the_certificate(training, cli):  # noq
     sets.applied(PLAYBOOK.read_text("utf-8"))
     assert sets("plan", PLAYBOOK, "--detailed-exitcode") == 0, cli.out
 
-    assert sets("launch", "torchrun", "-f", JOB, "--print", "-o", "json") == 0, cli.err
+    assert sets("launch", "torchrun", "-f", JOB, "--dry-run", "-o", "json") == 0, cli.err
     nodes = json.loads(cli.out)["nodes"]
     assert [node["vm"] for node in nodes] == [f"train-0{n}" for n in range(1, 5)]
     for node in nodes:

@@ -1,4 +1,4 @@
-"""`launch --print` on the lab: the nodes of a job are the VMs of its set as they are now."""
+"""`launch --dry-run` on the lab: the nodes of a job are the VMs of its set as they are now."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def sets(cli, make_lab, monkeypatch):
 def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
     playbook = cli.file(FULL, "train.yml")
     job = cli.file(JOB % "train.yml", "job.yml")
-    assert sets("launch", "env", "-f", job, "--print") == 64
+    assert sets("launch", "env", "-f", job, "--dry-run") == 64
     assert not cli.out
 
     assert sets("apply", playbook, "--yes") == 0
-    assert sets("launch", "env", "-f", job, "--print", "-o", "json") == 0
+    assert sets("launch", "env", "-f", job, "--dry-run", "-o", "json") == 0
     found = json.loads(cli.out)
     nodes = found["nodes"]
     assert [n["address"] for n in nodes] == [f"10.20.0.{n}" for n in range(11, 15)]
@@ -45,7 +45,7 @@ def test_the_nodes_are_refused_before_apply_and_the_set_after_it(sets, cli):
     assert {p["env"]["NCCL_SOCKET_IFNAME"] for n in nodes for p in n["processes"]} == {"=mgmt"}
 
     other = cli.file((JOB % "train.yml").replace("set: train", "set: train, nic: storage"), "other.yml")
-    assert sets("launch", "torchrun", "-f", other, "--print", "-o", "json") == 0
+    assert sets("launch", "torchrun", "-f", other, "--dry-run", "-o", "json") == 0
     assert [n["address"] for n in json.loads(cli.out)["nodes"]] == [f"10.30.0.{n}" for n in range(11, 15)]
 
 
@@ -67,17 +67,17 @@ def test_nothing_is_started_where_a_guest_is_not_fit(sets, cli, defect, words):
 def test_a_set_or_a_nic_that_is_not_there(sets, cli, words):
     cli.file(FULL, "train.yml")
     job = cli.file((JOB % "train.yml").replace("set: train", words), "job.yml")
-    assert sets("launch", "env", "-f", job, "--print") == 64
+    assert sets("launch", "env", "-f", job, "--dry-run") == 64
 
 
 def test_a_mode_that_is_not_there(sets, cli):
-    assert sets("launch", "torchrn", "-f", "job.yml", "--print") == 64
+    assert sets("launch", "torchrn", "-f", "job.yml", "--dry-run") == 64
 
 
 def test_a_set_that_is_not_whole_is_not_launched(sets, cli):
     assert sets("apply", cli.file(FULL, "train.yml"), "--yes") == 0
     cli.file(FULL.replace("[01:04]", "[01:06]"), "grown.yml")
-    assert sets("launch", "env", "-f", cli.file(JOB % "grown.yml", "job.yml"), "--print") == 1
+    assert sets("launch", "env", "-f", cli.file(JOB % "grown.yml", "job.yml"), "--dry-run") == 1
     assert [name for name in ("train-04", "train-05", "train-06") if name in cli.err] == ["train-05", "train-06"]
 
 
@@ -86,7 +86,7 @@ def test_what_is_printed_and_written_has_the_rdma_devices_that_guests_show(sets,
     job = cli.file(JOB % "train.yml" + "nccl: {gid_index: set}\n", "job.yml")
 
     def printed(*more):
-        assert sets("launch", "env", "-f", job, "--print", "-o", "json", *more) == 0
+        assert sets("launch", "env", "-f", job, "--dry-run", "-o", "json", *more) == 0
         found = json.loads(cli.out)
         return [n["processes"][0]["env"] for n in found["nodes"]], found["notes"]
 
@@ -128,7 +128,7 @@ def test_an_elastic_job_starts_without_vms_that_are_off_while_enough_are_on(sets
         client.wait(client.vm(vm).PowerOffVM_Task())
 
     def printed(mode="torchrun"):
-        code = sets("launch", mode, "-f", job, "--print", "--no-preflight", "-o", "json")
+        code = sets("launch", mode, "-f", job, "--dry-run", "--no-preflight", "-o", "json")
         return code, [n["vm"] for n in json.loads(cli.out)["nodes"]] if code == 0 else cli.err
 
     off("train-01")

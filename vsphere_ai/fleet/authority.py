@@ -33,12 +33,14 @@ class CertificatesRequest:
     """Names of certificates to make in a folder, each with further names after commas, DNS names or IP addresses.
 
     `days`: how long they are valid, never longer than the authority. `renew`: in place of those that are there.
+    `dry_run`: nothing is written.
     """
 
     folder: Path
     names: tuple[str, ...] = ()
     days: int = DAYS
     renew: bool = False
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,14 @@ def make_certificates(request: CertificatesRequest) -> tuple[MadeCertificate, ..
     files = [name for name, *_ in wanted]
     if len(set(files)) != len(files):
         raise UsageError(f"two certificates would have the same name: {', '.join(files)}", "name each once")
-    folder = private_folder(request.folder)
+    is_new = not os.path.lexists(request.folder)
+    folder = request.folder if request.dry_run and is_new else private_folder(request.folder)
     there = [name for name in files if os.path.lexists(folder / f"{name}.pem")]
     if there and not request.renew:
         text = f"there is a certificate {folder / there[0]}.pem already, and nothing was made"
         raise Conflict(text, "give --renew to replace it, or another name", rule="fleet.certificate")
+    if request.dry_run:
+        return _would_make(request, files)
     try:
         authority, key, signer = _authority(folder)
         until = min(datetime.now(UTC) + timedelta(days=request.days), authority.until)
@@ -76,6 +81,18 @@ def make_certificates(request: CertificatesRequest) -> tuple[MadeCertificate, ..
         raise Denied(text, "remove it, or give another folder") from error
     except OSError as error:
         raise Storage(f"{folder}: {error.strerror}", "give another folder") from error
+
+
+def _would_make(request: CertificatesRequest, names: Sequence[str]) -> tuple[MadeCertificate, ...]:
+    """Return what `make_certificates` would make, and which authority there is."""
+    folder, now = request.folder, datetime.now(UTC)
+    if os.path.lexists(folder / f"{AUTHORITY}.pem"):
+        authority, *_ = _authority(folder)
+    else:
+        until = now + timedelta(days=AUTHORITY_DAYS)
+        authority = MadeCertificate(AUTHORITY, folder / f"{AUTHORITY}.pem", folder / f"{AUTHORITY}.key", until)
+    until = min(now + timedelta(days=request.days), authority.until)
+    return authority, *(MadeCertificate(n, folder / f"{n}.pem", folder / f"{n}.key", until) for n in names)
 
 
 def _certificate(

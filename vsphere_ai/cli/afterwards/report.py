@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import to_option
+from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 if TYPE_CHECKING:
     from vsphere_ai.report.report_in import Source
@@ -21,6 +21,7 @@ HELP_ENTRY = "After a run", 40, "Write a plan or a certificate as HTML, Markdown
 @click.argument("file", metavar="FILE.json")
 @output_option("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 @to_option("File of the report; standard output without it.")
+@changes_nothing
 def command(file: str, form: str, to: Path | None) -> int:
     """Write a report of a saved or printed document. Asks no vCenter.
 

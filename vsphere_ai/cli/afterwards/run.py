@@ -15,6 +15,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     agreed,
+    changes_nothing,
     dry_run_option,
     full_option,
     to_option,
@@ -46,6 +47,7 @@ def command() -> None:
 
 @command.command("list")
 @output_option(names="runs.run")
+@changes_nothing
 def list_runs(form: str) -> int:
     """List the runs of this machine, and how each ended. Asks no vCenter.
 
@@ -75,6 +77,7 @@ def list_runs(form: str) -> int:
 @click.argument("run")
 @full_option
 @output_option()
+@changes_nothing
 def show(run: str, form: str, *, full: bool) -> int:
     """Show RUN: who ran what and when, what was approved, how each step ended, and what is still pending.
 
@@ -94,6 +97,7 @@ def show(run: str, form: str, *, full: bool) -> int:
 @click.argument("run")
 @output_option("html", "markdown", "junit", "sarif", "ctrf")
 @to_option("File of the report; standard output without it.")
+@changes_nothing
 def report(run: str, form: str, to: Path | None) -> int:
     """Write a report of RUN. Asks no vCenter.
 

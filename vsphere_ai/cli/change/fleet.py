@@ -19,6 +19,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
+    changes_nothing,
     destroy_option,
     destroyed,
     dry_run_option,
@@ -71,6 +72,7 @@ command.add_command(certificates)
 @output_option()
 @quiet_option
 @to_option("Save the plan, for fleet apply.")
+@changes_nothing
 def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **chosen: object) -> int:
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
@@ -187,6 +189,7 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
 @command.command("status")
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
 @output_option(names="fleets.fleet")
+@changes_nothing
 def status(fleet: str, form: str) -> int:
     """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter.
 
@@ -314,6 +317,7 @@ def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
     metavar="FOLDER|FILE",
 )
 @output_option("html", "markdown", "junit", "sarif", "ctrf")
+@changes_nothing
 def report(fleet: str, to: Path | None, form: str) -> int:
     """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from vsphere_ai.cli.console import streams
+from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.text import safe
 
@@ -16,6 +17,7 @@ from vsphere_ai.model.text import safe
 @click.argument("names", metavar="[NAME[,ADDRESS]...]...", nargs=-1)
 @click.option("--days", type=click.IntRange(1, 825), default=90, show_default=True, help="Days until they expire.")
 @click.option("--renew", is_flag=True, help="Replace certificates that are there, with new keys.")
+@dry_run_option
 def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -> int:
     """Make a certificate and its key for each NAME in FOLDER, and the fleet's certificate authority if none is there.
 
@@ -27,10 +29,14 @@ def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -
     from vsphere_ai import app
     from vsphere_ai.fleet.certificates import date
 
-    made = app.make_certificates(app.CertificatesRequest(folder, names, days, renew))
+    made = app.make_certificates(app.CertificatesRequest(folder, names, days, renew, is_dry_run()))
+    verb = "would be made" if is_dry_run() else "made"
     for each in made:
-        what = "made" if each.made else "kept"
+        what = verb if each.made else "kept"
         click.echo(safe(f"{each.path}  {what}, expires {date(each.until)}; key {each.key}"))
+    if is_dry_run():
+        streams.note("Nothing was changed.")
+        return 0
     key = shell_word(str(made[0].key))
     streams.note(safe(f"Keep {key} away from the machines of the fleet: it is needed for further certificates only."))
     return 0

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli.change.fleet_options import tls_ca_option, tls_cert_option, tls_key_option, vcenters_option
 from vsphere_ai.cli.console import signals, streams
-from vsphere_ai.cli.console.options import inventory_option
+from vsphere_ai.cli.console.options import inventory_option, previewed_by
 from vsphere_ai.model.text import safe
 
 
@@ -22,6 +22,7 @@ from vsphere_ai.model.text import safe
 @tls_key_option
 @click.option("--listen", default="", metavar="HOST", help="Address of this machine that the scheduler reaches.")
 @click.option("--name", default="", help="Name of this worker, unlike all others. [default: host and process]")
+@previewed_by("fleet apply --dry-run")
 def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], listen: str, **more: object) -> int:
     """Serve vCenters of an inventory to the fleet of the Dask scheduler at ADDRESS, such as tls://fleet.example:8786.
 

@@ -13,6 +13,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
+    changes_nothing,
     full_option,
     login_option,
     playbook_options,
@@ -37,6 +38,7 @@ HELP_ENTRY = "Change the environment", 10, "Show what a playbook would change an
 @quiet_option
 @to_option("Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
+@changes_nothing
 def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, **flags: bool) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 

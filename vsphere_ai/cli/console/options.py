@@ -50,6 +50,25 @@ dry_run_option = click.option(
 )
 
 
+def changes_nothing(function: F) -> F:
+    """Declare that a command only reads, beside files that an argument or an option names: it needs no ``--dry-run``.
+
+    What runs in guests for a measurement, and ends with it, is no change. Each command declares this or has the option.
+    """
+    function.__dict__["changes_nothing"] = True
+    return function
+
+
+def previewed_by(words: str) -> Callable[[F], F]:
+    """Declare that what a command changes is shown by another command, as the worker's is by its coordinator."""
+
+    def declare(function: F) -> F:
+        function.__dict__["previewed_by"] = words
+        return function
+
+    return declare
+
+
 def is_dry_run() -> bool:
     """Return whether this command only shows what it would change."""
     context = click.get_current_context(silent=True)

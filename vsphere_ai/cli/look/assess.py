@@ -10,7 +10,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, variable_estate_options, width
+from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -48,6 +48,7 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
 )
 @variable_estate_options
 @output_option("text", "json", "markdown")
+@changes_nothing
 def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str, estate: EstateRequest) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 

@@ -11,7 +11,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, full_option, playbook_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, playbook_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -29,6 +29,7 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @click.option("-q", "--quiet", is_flag=True, help="Show only how often each verdict was given.")
 @full_option
 @fail_on_option
+@changes_nothing
 def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: FailOn, **flags: bool) -> int:
     """Check hosts and VMs, or only what PLAYBOOK is about.
 

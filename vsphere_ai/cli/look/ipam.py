@@ -13,6 +13,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
+    changes_nothing,
     dry_run_option,
     gathering,
     inventory_option,
@@ -38,6 +39,7 @@ def command() -> None:
 @command.command("list")
 @inventory_option
 @output_option(names="pools.name")
+@changes_nothing
 def list_pools(inventory: Path | None, form: str) -> None:
     """List the pools, and for how many VMs each has addresses; needs no connection.
 
@@ -57,6 +59,7 @@ def list_pools(inventory: Path | None, form: str) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME|ADDRESS]...")
 @vcenter_options
 @output_option(names="leases.address")
+@changes_nothing
 def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
     """Show what is leased: of all sets and pools, or of those that are named, or who has an address.
 
@@ -78,6 +81,7 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
 @click.option("--full", is_flag=True, help="Do not group identical findings.")
 @fail_on_option
 @output_option()
+@changes_nothing
 def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int:
     """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
 

@@ -10,7 +10,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import estate_options, width
+from vsphere_ai.cli.console.options import changes_nothing, estate_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -28,6 +28,7 @@ def command() -> None:
 @click.argument("hosts", nargs=-1, metavar="[HOST]...")
 @estate_options
 @output_option(names="hosts.host")
+@changes_nothing
 def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
@@ -54,6 +55,7 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @click.option("--full", is_flag=True, help="Show every path and every pair of VMs, also those that are alike.")
 @fail_on_option
 @output_option("text", "json", "playbook")
+@changes_nothing
 def trace_command(vms: Sequence[str], *, full: bool, fail_on: FailOn, form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from vsphere_ai.cli.console import streams, web_extra
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, gathering, to_option, variable_estate_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, to_option, variable_estate_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _request() -> type[ServeRequest]:
     to_option("With --once: file for the textfile collector of node_exporter; standard output without it."),
     click.option("--group", default="", metavar="NAME", help="Group that may read the file of --to: node_exporter's."),
 )
+@changes_nothing
 def command(
     playbooks: tuple[Path, ...], estate: EstateRequest, request: ServeRequest, metrics: Metrics, *, ssh: bool
 ) -> int:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import estate_options, to_option
+from vsphere_ai.cli.console.options import changes_nothing, estate_options, to_option
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these resource types.", shell_complete=_kinds)
 @to_option("Write the playbook to FILE, which must not be there yet.")
 @output_option("yaml", "json", names="objects.name")
+@changes_nothing
 def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequest) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 

@@ -12,7 +12,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.notifying import notifier, notify_of_drift, notify_options, now
-from vsphere_ai.cli.console.options import FILE, gathering, playbook_options, quiet_option
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, playbook_options, quiet_option
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def _request() -> type[WatchRequest]:
 @output_option()
 @quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
+@changes_nothing
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
     """Compare the environment with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
 

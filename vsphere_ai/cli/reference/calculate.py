@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import gathering
+from vsphere_ai.cli.console.options import changes_nothing, gathering
 
 if TYPE_CHECKING:
     from vsphere_ai.app import CheckpointRequest, MemoryRequest
@@ -48,6 +48,7 @@ def command() -> None:
     click.option("--nodes", type=_MANY, default=1, show_default=True, help="Nodes of the job."),
 )
 @output_option()
+@changes_nothing
 def checkpoint(request: CheckpointRequest, form: str) -> int:
     """Show the size of a checkpoint, the time to write it, and with --mtbf how often to write one.
 
@@ -82,6 +83,7 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
     click.option("--recompute", type=click.Choice(("none", "selective", "full")), default="selective"),
 )
 @output_option()
+@changes_nothing
 def memory(request: MemoryRequest, form: str) -> int:
     """Show what training a transformer with Adam in mixed precision takes of each GPU.
 

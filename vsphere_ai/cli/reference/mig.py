@@ -11,7 +11,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, host_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, host_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -58,6 +58,7 @@ def command() -> None:
     help="Take board and driver from a saved answer of nvidia-smi -q -x.",
 )
 @output_option()
+@changes_nothing
 def explain_layout(request: LayoutRequest, form: str) -> None:
     """Explain whether LAYOUT fits on one GPU, where, or why not and what would.
 
@@ -79,6 +80,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
 @click.option("--host", default="", metavar="HOST", help="Read the current layout from this ESXi host.")
 @host_options
 @output_option()
+@changes_nothing
 def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
@@ -101,6 +103,7 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
 @click.argument("board_key", metavar="BOARD")
 @_DRIVER
 @output_option()
+@changes_nothing
 def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     """List the MIG profiles of BOARD and every layout that fills it.
 
@@ -123,6 +126,7 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 @click.option("--from-host", default="", metavar="HOST", help="Write the MIG state of this host as such a file.")
 @host_options
 @output_option()
+@changes_nothing
 def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **where: str) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 

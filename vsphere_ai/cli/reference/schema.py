@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from vsphere_ai.cli.console.options import to_option
+from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for editors."
 
@@ -21,6 +21,7 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.command("schema")
 @click.argument("name", required=False, shell_complete=_names)
 @to_option("Write it to FILE; an older schema of the same name is replaced, another file is not.")
+@changes_nothing
 def command(name: str | None, to: Path | None) -> None:
     """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import changes_nothing
 
 HELP_ENTRY = "Look up, without a connection", 40, "List the vGPU types of a board."
 
@@ -17,6 +18,7 @@ def command() -> None:
 @command.command("list")
 @click.argument("board_key", metavar="[BOARD]", required=False)
 @output_option(names="boards.board")
+@changes_nothing
 def list_types(board_key: str | None, *, form: str) -> None:
     """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 

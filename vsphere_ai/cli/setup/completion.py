@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
+from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.security.files import make_private_folder, write_private
 
@@ -133,6 +134,7 @@ def command() -> None:
 def _printed(shell: str) -> click.Command:
     @command.command(shell, help=f"Print the completion script for {shell}.\n\nExits 0.")
     @click.pass_context
+    @changes_nothing
     def printed(context: click.Context) -> None:
         click.echo(_script(context.find_root().command, shell).rstrip("\n"))
 
@@ -145,6 +147,7 @@ for _shell in SHELLS:
 
 @command.command("install")
 @click.argument("shell", metavar="[bash|zsh|fish]", required=False, type=click.Choice(tuple(SHELLS)))
+@dry_run_option
 @click.pass_context
 def install(context: click.Context, shell: str | None) -> None:
     """Write the completion script to the folder where the shell looks for it; your own shell ($SHELL) by default.
@@ -156,6 +159,9 @@ def install(context: click.Context, shell: str | None) -> None:
         raise UsageError(f"completion is there for {', '.join(SHELLS)}, not for {chosen or 'an unknown shell'}",
                          "name the shell: vsphere-ai completion install bash")  # fmt: skip
     path = _place(chosen)
+    if is_dry_run():
+        click.echo(f"{path} would be {'replaced' if path.exists() else 'written'}. Nothing was changed.")
+        return
     try:
         make_private_folder(path.parent)
         write_private(path, _script(context.find_root().command, chosen).encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from vsphere_ai.cli.console.options import to_option
+from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
 
@@ -25,6 +25,7 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
     click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
 )
+@changes_nothing
 def command(name: str, to: Path | None) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 

@@ -11,7 +11,7 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, parallel_option, says_yes
+from vsphere_ai.cli.console.options import FILE, dry_run_option, is_dry_run, parallel_option, says_yes
 from vsphere_ai.errors import Denied, UsageError, VsphereAiError
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.text import counted, safe
@@ -60,6 +60,7 @@ class Answers:
 @click.option("--fingerprint", default="", metavar="SHA256", help="Trust the certificate with this fingerprint.")
 @click.option("--ca-file", type=FILE, help="PEM file with the authority that signed the certificate.")
 @parallel_option
+@dry_run_option
 def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, **given: str) -> int:
     """Start a project in FOLDER, or here: ask for a vCenter, and write an inventory and a first playbook.
 
@@ -225,6 +226,11 @@ def _write(result: ProjectResult, folder: Path) -> None:
         inventory: text.inventory_text(project),
         playbook: text.first_playbook(project, seen.estate, seen.plays, seen.remarks),
     }
+    if is_dry_run():
+        for path, content in texts.items():
+            click.echo(f"### {path}\n{content}", nl=False)
+        click.echo("Nothing was written.", err=True)
+        return
     texts |= project_schemas(folder)
     app.write_new(texts)
     counts = f"{counted(len(seen.estate.hosts), 'host')} and {counted(len(seen.estate.vms), 'VM')}"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import gathering
+from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, gathering, is_dry_run
 from vsphere_ai.cli.console.streams import doing
 from vsphere_ai.cli.setup import lab_defects, lab_faults
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.names.name_ranges import shell_word
+from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
@@ -79,6 +80,7 @@ def _settings() -> type[LabSettings]:
     metavar="SECONDS",
     help="Give up after so long, even while the lab makes progress; no limit by default.",
 )
+@dry_run_option
 def up(
     scenario: Path | None, settings: LabSettings, faults: Path | None, seed: int | None, timeout: float | None
 ) -> None:
@@ -92,7 +94,7 @@ def up(
     from vsphere_ai.lab.front.starting import Patience
 
     directory = lab_dir()
-    if directory.parent == state_dir():
+    if directory.parent == state_dir() and not is_dry_run():
         own_state_dir()  # whatever the umask is: journals will be kept in it too
     rules = process.check_faults(faults) if faults is not None else ""
     running = process.find(directory)
@@ -112,6 +114,9 @@ def up(
         return
     if scenario is not None:
         process.check_scenario(scenario)
+    if is_dry_run():
+        click.echo(f"A lab with the scenario {scenario or 'of the package'} would start. Nothing was changed.")
+        return
     running = process.start(directory, scenario, settings, patience=Patience(timeout, report=doing))
     doing("reading the environment")
     farm = running.get("/lab/farm")
@@ -128,6 +133,7 @@ def up(
 
 
 @command.command()
+@dry_run_option
 def down() -> None:
     """Stop the lab; what happened in it is forgotten.
 
@@ -135,12 +141,20 @@ def down() -> None:
     """
     from vsphere_ai.lab.front import process
 
+    found = process.find(lab_dir()) if is_dry_run() else None
+    if found is not None:
+        click.echo(f"The lab with the scenario {found.scenario} (process {found.pid}) would stop. Nothing was changed.")
+        return
+    if is_dry_run():
+        click.echo("No lab is running.")
+        return
     click.echo("The lab is down." if process.stop(lab_dir()) else "No lab is running.")
 
 
 @command.command()
 @output_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
+@changes_nothing
 def status(form: str, ledger: bool) -> None:
     """Show the environment as it is: hosts, GPUs, VMs, and how many changes it has seen.
 
@@ -165,12 +179,20 @@ def status(form: str, ledger: bool) -> None:
 
 
 @command.command()
+@dry_run_option
 def reset() -> None:
     """Put the environment back to what its scenario says, without a restart.
 
     Exits 0, and 64 where no lab runs.
     """
     running = _running()
+    if is_dry_run():
+        changes = running.get("/lab/farm")["ledger"]
+        click.echo(
+            f"The lab would go back to the start of scenario {running.scenario}: {counted(changes, 'change')} would be "
+            "forgotten. Nothing was changed."
+        )
+        return
     running.post("/lab/reset")
     click.echo(f"The lab is back at the start of scenario {running.scenario}.")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import click
 
+from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.cli.setup.lab_faults import Find
 from vsphere_ai.errors import UsageError
 
@@ -11,6 +15,7 @@ from vsphere_ai.errors import UsageError
 @click.command("plant")
 @click.argument("defects", nargs=-1, metavar="[DEFECT]...")
 @click.option("--clear", is_flag=True, help="Remove all of them.")
+@dry_run_option
 @click.pass_obj
 def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
     """Inject hardware faults, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without one, list them.
@@ -19,18 +24,37 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
 
     Exits 0, and 64 where no lab runs.
     """
+    lab = find()
+    if is_dry_run() and (defects or clear):
+        _show(_wanted(defects))
+        click.echo("These would be the defects of the lab. Nothing was changed.")
+        return
+    if defects or clear:
+        lab.set_defects(*_wanted(defects))
+    _show(lab.get("/lab/defects")["defects"])
+
+
+def _wanted(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the defects of the command line; `UsageError` where one is not YAML, or the lab has none such."""
+    from vsphere_ai.lab.guest.defects import read
     from vsphere_ai.model.bounded import yaml_value
 
-    lab = find()
-    if defects or clear:
-        try:
-            lab.set_defects(*(yaml_value(text) for text in defects))
-        except ValueError as error:
-            text = f"a defect is not YAML: {error}"
-            raise UsageError(text, "write for example: {defect: rail-slow, vm: train-01}") from error
-    found = lab.get("/lab/defects")["defects"]
-    if not found:
-        click.echo("There are no defects.")
-    for each in found:
-        rest = ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")
-        click.echo(f"{each['kind']}{': ' if rest else ''}{rest}")
+    example = "write for example: {kind: rail-slow, vm: train-01, factor: 0.5}"
+    try:
+        values: list[Any] = [yaml_value(text) for text in texts]
+    except ValueError as error:
+        raise UsageError(f"a defect is not YAML: {error}", example) from error
+    try:
+        read(values)
+    except ValueError as error:
+        raise UsageError(str(error), example) from None
+    return values
+
+
+def _show(found: Iterable[Mapping[str, Any]]) -> None:
+    lines = [
+        f"{each['kind']}{': ' if len(each) > 1 else ''}"
+        + ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")
+        for each in found
+    ]
+    click.echo("\n".join(lines or ["There are no defects."]))

@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import table
 from vsphere_ai.security.files import MIB, read_text
 
@@ -26,28 +28,35 @@ def faults() -> None:
 @faults.command("set")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+@dry_run_option
 @click.pass_obj
 def set_(find: Find, file: Path, seed: int | None) -> None:
     """Replace the faults by those of a file.
 
     Exits 0, and 64 where no lab runs.
     """
-    click.echo(armed(find().set_faults(_text(file), file=str(file), seed=seed)))
+    lab, text = find(), _text(file)
+    if not _tried(text, str(file), "replace those of the lab"):
+        click.echo(armed(lab.set_faults(text, file=str(file), seed=seed)))
 
 
 @faults.command()
 @click.argument("rule")
+@dry_run_option
 @click.pass_obj
 def add(find: Find, rule: str) -> None:
     """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'.
 
     Exits 0, and 64 where no lab runs.
     """
-    click.echo(armed(find().add_faults(rule, file="rule")))
+    lab = find()
+    if not _tried(rule, "rule", "be added to those of the lab"):
+        click.echo(armed(lab.add_faults(rule, file="rule")))
 
 
 @faults.command()
 @click.argument("number", type=click.IntRange(1), metavar="NO")
+@dry_run_option
 @click.pass_obj
 def release(find: Find, number: int) -> None:
     """Let go of what one rule holds up (NO in `list`); it does not strike again.
@@ -57,6 +66,9 @@ def release(find: Find, number: int) -> None:
     found = find().get("/lab/faults")["rules"]
     if number > len(found):
         raise UsageError(f"there is no rule {number}", "vsphere-ai lab faults list shows them")
+    if is_dry_run():
+        click.echo(f"Rule {number} would be released: {found[number - 1]['rule']}. Nothing was changed.")
+        return
     find().release_fault(number)
     click.echo(f"Rule {number} is released: {found[number - 1]['rule']}")
 
@@ -64,6 +76,7 @@ def release(find: Find, number: int) -> None:
 @faults.command("list")
 @output_option()
 @click.pass_obj
+@changes_nothing
 def list_(find: Find, form: str) -> None:
     """Show the rules, how often each was met and fired, and every fault that fired.
 
@@ -90,24 +103,34 @@ def list_(find: Find, form: str) -> None:
 
 
 @faults.command()
+@dry_run_option
 @click.pass_obj
 def clear(find: Find) -> None:
     """Remove every rule; what hangs is let go.
 
     Exits 0, and 64 where no lab runs.
     """
-    find().clear_faults()
+    lab = find()
+    if is_dry_run():
+        click.echo(f"{counted(len(lab.get('/lab/faults')['rules']), 'rule')} would be removed. Nothing was changed.")
+        return
+    lab.clear_faults()
     click.echo("There are no faults any more.")
 
 
 @click.command()
+@dry_run_option
 @click.pass_obj
 def mark(find: Find) -> None:
     """Let `lab judge` judge from here.
 
     Exits 0, and 64 where no lab runs.
     """
-    since = find().mark()
+    lab = find()
+    if is_dry_run():
+        click.echo(f"Judging would start after change {lab.get('/lab/farm')['ledger']}. Nothing was changed.")
+        return
+    since = lab.mark()
     click.echo(f"Judging starts after change {since}.")
 
 
@@ -117,6 +140,7 @@ def mark(find: Find) -> None:
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
 @output_option()
 @click.pass_obj
+@changes_nothing
 def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
     """Validate the run: nothing done twice, nothing left behind. Ends with 1 when something was."""
     found = find().check(since=since, max_down=max_down)
@@ -136,6 +160,16 @@ def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
     click.echo(f"{found['entries']} changes after change {found['since']}")
     click.echo(table(("invariant", "result", "detail"), rows))
     return int(not sound)
+
+
+def _tried(text: str, file: str, what: str) -> bool:
+    """Show in a dry run how many rules a text has, and what they would do; return whether it is one."""
+    if is_dry_run():
+        from vsphere_ai.lab.faults.rule_file import parse
+
+        rules = counted(len(parse(text, file)), "rule")
+        click.echo(f"{rules} for faults would {what}. Nothing was changed.")
+    return is_dry_run()
 
 
 def armed(found: dict[str, Any]) -> str:

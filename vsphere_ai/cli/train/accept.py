@@ -9,7 +9,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_run_options, width
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -60,6 +60,7 @@ _options = gathering(
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the environment.")
 @fail_on_option
 @output_option("text", "json", "html", "markdown", "ctrf", "junit")
+@changes_nothing
 def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_crossover import crossover
 from vsphere_ai.cli.train.bench_nodes import (
     BASELINE,
@@ -62,6 +62,7 @@ def _parse_request() -> type[ParseRequest]:
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
 @output_option()
 @fail_on_option
+@changes_nothing
 def parse(request: ParseRequest, summary: bool, form: str, fail_on: FailOn) -> int:
     """Read and check output of nccl-tests, perftest (text or JSON) or Megatron; needs no connection.
 
@@ -135,6 +136,7 @@ def _options() -> type[NcclOptions]:
 @variable_options
 @output_option()
 @fail_on_option
+@changes_nothing
 def nccl(
     nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -158,6 +160,7 @@ def nccl(
 @variable_options
 @output_option()
 @fail_on_option
+@changes_nothing
 def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
 
@@ -176,6 +179,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str,
 @click.argument("name", metavar="[SET]", required=False, default="")
 @output_option()
 @fail_on_option
+@changes_nothing
 def history(name: str, form: str, fail_on: FailOn) -> int:
     """Show the newest result of each measurement beside the earlier ones; needs no connection.
 

@@ -10,7 +10,14 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import gathering, lock_option, variable_options, yes_option
+from vsphere_ai.cli.console.options import (
+    dry_run_option,
+    gathering,
+    is_dry_run,
+    lock_option,
+    variable_options,
+    yes_option,
+)
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun
 from vsphere_ai.cli.train.bench_nodes import NODES, meant, nodes_request
 
@@ -50,12 +57,12 @@ def _options() -> type[CrossoverOptions]:
     click.option(
         "--boot-timeout", type=click.FloatRange(1), default=900.0, show_default=True, help="Seconds of a guest to boot."
     ),
-    click.option("--dry-run", is_flag=True, help="Only show the moves."),
 )
 @variable_options
 @output_option()
 @lock_option
 @yes_option
+@dry_run_option
 @fail_on_option
 def crossover(
     nodes: NodesRequest, options: CrossoverOptions, estate: EstateRequest, form: str, **more: Unpack[_More]
@@ -69,8 +76,8 @@ def crossover(
     from vsphere_ai.app.training.benchmarks.crossover import CrossoverRequest, bench_crossover
 
     with RunOutput(ShownRun(form)) as output:
-        show = _Shown(output, form, more["fail_on"])
-        request = CrossoverRequest(meant(nodes, estate), options, more["yes"], output.confirm, more["lock"])
+        show, tried = _Shown(output, form, more["fail_on"]), replace(options, dry_run=is_dry_run())
+        request = CrossoverRequest(meant(nodes, estate), tried, more["yes"], output.confirm, more["lock"])
         result = bench_crossover(request, show.emit)
         code = show.verdict(result)
         lost = output.exit_code(result.run) if result.run is not None else 0

@@ -9,7 +9,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_nodes import (
     BASELINE,
     NO_PREFLIGHT,
@@ -74,6 +74,7 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
 @variable_options
 @output_option()
 @fail_on_option
+@changes_nothing
 def megatron(
     nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -119,6 +120,7 @@ def _scale() -> type[ScaleOptions]:
 @variable_options
 @output_option()
 @fail_on_option
+@changes_nothing
 def scale(
     nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -174,6 +176,7 @@ def _burn() -> type[BurnOptions]:
 @variable_options
 @output_option()
 @fail_on_option
+@changes_nothing
 def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Keep every GPU busy for 20 to 30 minutes with the same training steps, and compare the losses bit for bit.
 

@@ -14,6 +14,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
+    changes_nothing,
     full_option,
     variable_estate_options,
     yes_option,
@@ -50,6 +51,7 @@ class _Shown(TypedDict):
 @full_option
 @fail_on_option
 @yes_option
+@changes_nothing
 def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateRequest, **shown: Unpack[_Shown]) -> int:
     """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.
 

@@ -10,7 +10,14 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, gathering, variable_options
+from vsphere_ai.cli.console.options import (
+    FILE,
+    changes_nothing,
+    dry_run_option,
+    gathering,
+    is_dry_run,
+    variable_options,
+)
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.names.suggestion import suggest
 
@@ -80,8 +87,8 @@ def _request() -> type[LaunchRequest]:
 
 
 @command.command(MODE)
-@click.option("--print", "what", flag_value="print", help="Print the commands of every node; start nothing.")
-@click.option("--wait", "what", flag_value="wait", help="Wait until the run has ended.")
+@dry_run_option
+@click.option("--wait", is_flag=True, help="Wait until the run has ended.")
 @variable_options
 @gathering(
     "request",
@@ -93,24 +100,24 @@ def _request() -> type[LaunchRequest]:
     ),
 )
 @output_option()
-def launch_mode(what: str | None, form: str, request: LaunchRequest) -> int:
+def launch_mode(wait: bool, form: str, request: LaunchRequest) -> int:
     """Launch a job on the VMs of the set that it names.
 
     The nodes are looked up now, and refused where a VM is not as its playbook says. Processes are started over SSH and
-    go on by themselves: when one fails, all are stopped. With --print nothing is started: every command is printed per
-    node, with its variables and their reasons; guests are asked for their RDMA devices, except with --no-preflight.
+    go on by themselves: when one fails, all are stopped. With --dry-run nothing is started: the commands of each node
+    are printed, with their variables and reasons; guests are asked for their RDMA devices, except with --no-preflight.
     Exits 1 where the job does not start, or with --wait where it failed.
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.launch_text import launch_document, launch_text
 
-    if what == "print":
+    if is_dry_run():
         made = app.planned_launch(request, show_event)
         click.echo(json_text(**launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
         return 0
     found = app.start_job(request, show_event)
-    if what == "wait":
+    if wait:
         found = app.wait_for_run(app.RunRequest(request.job, found.run, request.estate), show_event)
     return _show(found, form)
 
@@ -122,6 +129,7 @@ def _run_options(function: Callable[..., int]) -> Callable[..., int]:
 
 @command.command("status")
 @_run_options
+@changes_nothing
 def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Show how a run of a job stands on each of its nodes, and whether it gets on.
 
@@ -136,19 +144,22 @@ def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
 
 @command.command("stop")
 @_run_options
+@dry_run_option
 def stop(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Stop a run of a job on all its nodes.
 
     Its processes are asked to end, killed after the job's time of grace, and looked for afterwards, also with
-    nvidia-smi where there is one. Exits 1 where a process is left.
+    nvidia-smi where there is one. Exits 1 where a process is left. With --dry-run the run is shown, as by `status`.
     """
     from vsphere_ai import app
 
-    return _show(app.stop_run(app.RunRequest(job, run, estate), show_event), form)
+    act = app.watch_run if is_dry_run() else app.stop_run
+    return _show(act(app.RunRequest(job, run, estate), show_event), form)
 
 
 @command.command("logs")
 @_run_options
+@changes_nothing
 def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Print the ends of what the processes of a run wrote, by node and process.
 

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, variable_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -22,6 +22,7 @@ HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other prog
 @click.argument("name", metavar="[NAME]", required=False, default="")
 @variable_options
 @output_option("text", "json", "env", "hostfile")
+@changes_nothing
 def command(playbook: Path, name: str, form: str, estate: EstateRequest) -> int:
     """Print the outputs of PLAYBOOK, or the one called NAME, as vCenter and the guests show them now.
 

@@ -12,7 +12,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import gathering, vcenter_options, width
+from vsphere_ai.cli.console.options import changes_nothing, gathering, vcenter_options, width
 from vsphere_ai.cli.train.render_job import commands as job_commands
 from vsphere_ai.cli.train.render_netplan import command as netplan
 from vsphere_ai.cli.train.render_nodes import nhc, prometheus
@@ -97,6 +97,7 @@ for _each in job_commands():
 @gathering("request", _request, _INTERFACE)
 @output_option()
 @fail_on_option
+@changes_nothing
 def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
     """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
 
@@ -130,6 +131,7 @@ def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailO
 @gathering("request", _request, _INTERFACE)
 @output_option()
 @fail_on_option
+@changes_nothing
 def network_operator(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
     """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
 

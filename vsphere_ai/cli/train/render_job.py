@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, variable_options
+from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_options
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def _command(name: str, words: str) -> click.Command:
     @variable_options
     @output_option()
     @fail_on_option
+    @changes_nothing
     def command(job: Path | None, checked: Path | None, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
         if (job is None) == (checked is None):
             raise UsageError(

@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import vcenter_options
+from vsphere_ai.cli.console.options import changes_nothing, vcenter_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("vms", metavar="VM...", nargs=-1, required=True)
 @vcenter_options
 @output_option(names="vms.vm")
+@changes_nothing
 def command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
     """Print the network file that each VM carries for cloud-init, decoded and checked.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import variable_options
+from vsphere_ai.cli.console.options import changes_nothing, variable_options
 from vsphere_ai.model.text import counted
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: E
 @_SET
 @_CHECK
 @variable_options
+@changes_nothing
 def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
     """Write a configuration of Node Health Check for the VMs of a playbook's set or of PATTERN.
 
@@ -55,6 +56,7 @@ def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest)
 @_SET
 @_CHECK
 @variable_options
+@changes_nothing
 def prometheus(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
     """Write alert rules of Prometheus for the VMs of a playbook's set or of PATTERN.
 

@@ -118,7 +118,7 @@ def _remedy(done: Done) -> str:
     """Return what to do where a program did not start: 126 and 127 are a shell's codes of one that is not there."""
     if done.code in (126, 127) or "python" in done.shown or "Traceback" in done.shown:
         return "look at the guest: is there a python3 of version 3.8 or later?"
-    return "vsphere-ai launch with --print shows what is started in which guest"
+    return "vsphere-ai launch with --dry-run shows what is started in which guest"
 
 
 def status(shell: GuestSsh, run: str) -> NodeRun:
