@@ -45,13 +45,16 @@ def of(lab, vm):
 def test_each_fault_is_found_by_the_side_that_sees_it(farm):
     assert farm() == (0, set())
     cli = farm.cli
-    assert cli("health", "train-01", "-i", farm.inventory, "--learn") == 0, cli.err
-    profile = cli.file(cli.out + "interval: 0\n", "profile.yml")
-    said = yaml.safe_load(cli.out)
+    learned = cli.folder / "learned.yml"
+    assert cli("health", "train-01", "-i", farm.inventory, "--learn", learned) == 0, cli.err
+    assert cli("health", "train-01", "-i", farm.inventory, "--learn", learned) == 64, "it is there already"
+    profile = cli.file(learned.read_text("utf-8") + "interval: 0\n", "profile.yml")
+    said = yaml.safe_load(learned.read_text("utf-8"))
     assert (said["gpus"], said["rails"], said["mtu"], said["roce_v2"]) == (1, 1, 9000, True)
     assert farm(profile) == (0, set())
-    assert cli("health", "train-*", "-i", farm.inventory, "--learn") == 0
-    assert yaml.safe_load(cli.out) == said | {"numbers": yaml.safe_load(cli.out)["numbers"]}, "all are alike"
+    assert cli("health", "train-*", "-i", farm.inventory, "--learn", cli.folder / "all.yml") == 0
+    every = yaml.safe_load((cli.folder / "all.yml").read_text("utf-8"))
+    assert every == said | {"numbers": every["numbers"]}, "all are alike"
 
     host, gpu = of(farm.lab, VM)
     sharing = {vm["name"] for vm in farm.lab.get("/lab/farm")["vms"] if of_gpu(farm.lab, vm["name"]) == (host, gpu)}

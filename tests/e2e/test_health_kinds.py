@@ -103,8 +103,9 @@ def test_one_message_for_each_defect_and_none_without(name, cli, make_lab, monke
         rows = [(f["rule"], f["target"]["name"], f["target"]["host"], f["target"].get("part", "")) for f in counted]
         return {vm["vm"]: vm for vm in document["vms"]}, rows
 
-    assert cli("health", playbook, "-i", inventory, "--learn") == 0, cli.err
-    profile = cli.file(cli.out + "interval: 0\n", "profile.yml")
+    learned = cli.folder / "learned.yml"
+    assert cli("health", playbook, "-i", inventory, "--learn", learned) == 0, cli.err
+    profile = cli.file(learned.read_text("utf-8") + "interval: 0\n", "profile.yml")
     vms, said = health("--profile", profile)
     assert said == []
     mine = vms[VM]

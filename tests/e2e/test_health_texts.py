@@ -27,8 +27,9 @@ def test_a_line_that_is_no_failure_is_shown_and_fails_no_vm(cli, make_lab, monke
         HOSTS + play("train-[01:02]", cpus=16, memory_gb=64, cards=NICS, more="  hardware: {version: 19}\n" + gpus)
     )
     assert cli("apply", playbook, "--yes", "-i", inventory) == 0, cli.out + cli.err
-    assert cli("health", playbook, "-i", inventory, "--learn") == 0, cli.err
-    profile = cli.file(cli.out + "interval: 0\n", "profile.yml")
+    learned = cli.folder / "learned.yml"
+    assert cli("health", playbook, "-i", inventory, "--learn", learned) == 0, cli.err
+    profile = cli.file(learned.read_text("utf-8") + "interval: 0\n", "profile.yml")
     for defect, shown in (
         ({"kind": "xid", "vm": VM, "number": 145, "text": NONFATAL}, ("xid", "info")),
         ({"kind": "log-line", "vm": VM, "text": SLOT_POWER}, ("nic-log", "warn")),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.options import FILE, lock_option, variable_run_options, yes_option
+from vsphere_ai.cli.console.options import (
+    FILE,
+    dry_run_option,
+    is_dry_run,
+    lock_option,
+    variable_run_options,
+    yes_option,
+)
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ HELP_ENTRY = "Change the environment", 60, "Import existing VMs into a set; noth
 @run_output_options
 @lock_option
 @yes_option
-@click.option("--dry-run", is_flag=True, help="Only show what would be written.")
+@dry_run_option
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **flags: bool
 ) -> int:
@@ -39,5 +46,7 @@ def command(
     from vsphere_ai import app
 
     with RunOutput(shown) as output:
-        request = app.AdoptRequest(playbook, vms, estate, confirm=output.confirm, lock=lock, **flags)
+        request = app.AdoptRequest(
+            playbook, vms, estate, confirm=output.confirm, lock=lock, dry_run=is_dry_run(), **flags
+        )
         return output.exit_code(app.adopt(request, output.emit))

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.defaults import EachTime
-from vsphere_ai.cli.console.options import destroy_option, lock_option, variable_estate_options, yes_option
+from vsphere_ai.cli.console.options import (
+    destroy_option,
+    dry_run_option,
+    is_dry_run,
+    lock_option,
+    variable_estate_options,
+    yes_option,
+)
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ HELP_ENTRY = "Change the environment", 40, "Destroy the VMs of sets, with all th
 @destroy_option
 @click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be destroyed.")
+@dry_run_option
 def command(
     what: str, estate: EstateRequest, shown: ShownRun, lock: Mode | None, destroy: int | None, **flags: bool
 ) -> int:
@@ -41,5 +48,7 @@ def command(
     from vsphere_ai import app
 
     with RunOutput(shown) as output:
-        request = app.DestroyRequest(what, estate, confirm=output.confirm, lock=lock, destroy=destroy, **flags)
+        request = app.DestroyRequest(
+            what, estate, confirm=output.confirm, lock=lock, destroy=destroy, dry_run=is_dry_run(), **flags
+        )
         return output.exit_code(app.destroy(request, output.emit))

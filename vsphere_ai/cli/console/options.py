@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import reduce, wraps
 from pathlib import Path
@@ -26,6 +26,8 @@ F = TypeVar("F", bound=Callable[..., int | None])
 T = TypeVar("T")
 FILE = click.Path(path_type=Path, dir_okay=False)
 """A file that may be absent: what reads it says so."""
+STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+"""The same; - is standard input."""
 MOVED = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
 ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
 
@@ -112,6 +114,18 @@ login_option = click.option(
 def to_option(text: str, path: click.Path = FILE, *, metavar: str = "FILE") -> Callable[[F], F]:
     """Add ``--to``, the option of every command that writes its document to a file or folder; `text` is its help."""
     return click.option("--to", type=path, metavar=metavar, help=text)
+
+
+def check_option(text: str) -> Callable[[F], F]:
+    """Add ``--check FILE``, the option of every command that checks a file instead of writing one; several times."""
+    return click.option("--check", "checked", type=STREAM, metavar="FILE", multiple=True, help=text)
+
+
+def one_of(patterns: Sequence[str], checked: Sequence[Path]) -> None:
+    """`UsageError` unless either VMs are named, to write files for, or files to check."""
+    if bool(patterns) == bool(checked):
+        wrong = "files to check and VMs are both given" if checked else "neither VMs nor a file to check are given"
+        raise UsageError(wrong, "name VMs to write for, or give --check FILE, once for each file")
 
 
 lock_option = click.option(

@@ -73,8 +73,6 @@ _BY_WORD: dict[str, Offer] = {
     "HOST": _names("host"),
     "PATTERN": _ANY,
     "PLAYBOOK|PATTERN": _names("vm", files=True),
-    "PLAYBOOK|PATTERN|FILE": _names("vm", files=True),
-    "PATTERN|FILE": _names("vm", files=True),
     "RUN": _runs,
     "VM": _names("vm"),
 }

@@ -35,7 +35,7 @@ class _Shown(TypedDict):
     form: str
     fail_on: FailOn
     full: bool
-    learn: bool
+    learned: Path | None
     idle: bool
     yes: bool
 
@@ -43,7 +43,7 @@ class _Shown(TypedDict):
 @click.command("health")
 @click.argument("what", metavar="PLAYBOOK|PATTERN")
 @click.option("--profile", type=FILE, help="What a healthy VM is like; see --learn.")
-@click.option("--learn", is_flag=True, help="Print the profile of VMs that are known to be good.")
+@click.option("--learn", "learned", type=FILE, help="Write the profile of VMs that are known to be good.")
 @click.option("--dcgm", type=click.IntRange(1, 4), metavar="LEVEL", help="Run DCGM's diagnostics as well.")
 @click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
 @variable_estate_options
@@ -64,8 +64,10 @@ def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateReq
     from vsphere_ai.report.training import health_text as text
 
     request = app.HealthRequest(app.meant(what, estate), profile, dcgm or 0)
-    if shown["learn"]:
-        click.echo(text.profile_text(app.learn_profile(request, show_event)), nl=False)
+    if shown["learned"] is not None:
+        app.require_absent([shown["learned"]])
+        app.write_new({shown["learned"]: text.profile_text(app.learn_profile(request, show_event))})
+        click.echo(f"{shown['learned']} is written.")
         return 0
     if shown["idle"]:
         vcenter, rows = app.gpu_use(request, show_event)

@@ -12,7 +12,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import changes_nothing, gathering, vcenter_options, width
+from vsphere_ai.cli.console.options import changes_nothing, check_option, gathering, one_of, vcenter_options, width
 from vsphere_ai.cli.train.render_job import commands as job_commands
 from vsphere_ai.cli.train.render_netplan import command as netplan
 from vsphere_ai.cli.train.render_nodes import nhc, prometheus
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Train", 60, "Write files for other tools: Slurm, Ansible, Kubernetes."
-_WHAT = click.argument("vms", metavar="PATTERN|FILE...", nargs=-1, required=True)
-_CHECK = click.option("--check", "checking", is_flag=True, help="Check the objects of FILE... instead.")
+_WHAT = click.argument("vms", metavar="[PATTERN]...", nargs=-1)
+_CHECK = check_option("Check the objects of this file instead; - is standard input. Several times for several.")
 
 
 def _pairs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
@@ -98,8 +98,8 @@ for _each in job_commands():
 @output_option()
 @fail_on_option
 @changes_nothing
-def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
-    """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
+def spiderpool(request: ExportRequest, checked: Sequence[Path], form: str, fail_on: FailOn) -> int:
+    """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in a FILE with --check.
 
     Each VM that holds a block of a pool (`per_node` in the inventory) gets a SpiderIPPool of its own. Exits 1, and
     writes nothing, where an object could not work. Changes nothing.
@@ -107,7 +107,8 @@ def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailO
     With --check: fields, admission rules, and pools against each other; needs no connection. FILE is a manifest of one
     or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of these objects.
     """
-    return _check("spiderpool", request.vms, form, fail_on) if checking else _write(request, form)
+    one_of(request.vms, checked)
+    return _check("spiderpool", checked, form, fail_on) if checked else _write(request, form)
 
 
 @command.command("network-operator")
@@ -132,8 +133,8 @@ def spiderpool(request: ExportRequest, checking: bool, form: str, fail_on: FailO
 @output_option()
 @fail_on_option
 @changes_nothing
-def network_operator(request: ExportRequest, checking: bool, form: str, fail_on: FailOn) -> int:
-    """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
+def network_operator(request: ExportRequest, checked: Sequence[Path], form: str, fail_on: FailOn) -> int:
+    """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check a FILE with --check.
 
     They are the cluster's policy with the device plugins that fit these VMs, networks, and pools of nv-ipam in which
     each VM has the block that it holds. Exits 1, and writes nothing, where an object could not work. Changes nothing.
@@ -142,7 +143,8 @@ def network_operator(request: ExportRequest, checking: bool, form: str, fail_on:
     manifest of one or more objects; - is standard input. Exits 2 when an object breaks a rule, 1 when FILE has none of
     these objects.
     """
-    return _check("network-operator", request.vms, form, fail_on) if checking else _write(request, form)
+    one_of(request.vms, checked)
+    return _check("network-operator", checked, form, fail_on) if checked else _write(request, form)
 
 
 def _write(request: ExportRequest, form: str) -> int:
@@ -165,10 +167,10 @@ def _write(request: ExportRequest, form: str) -> int:
     return result.exit_code
 
 
-def _check(family: str, files: Sequence[str], form: str, fail_on: FailOn) -> int:
+def _check(family: str, files: Sequence[Path], form: str, fail_on: FailOn) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.network.manifest_text import manifests_document
 
-    result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest([Path(file) for file in files], (family,)))
+    result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest(files, (family,)))
     look = Look(full=True, wraps=False)  # each object has a place of its own
     return show_findings(result.findings, form, fail_on, look, **dict(manifests_document(result.checked)))

@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import changes_nothing, variable_options
+from vsphere_ai.cli.console.options import changes_nothing, check_option, one_of, variable_options
 from vsphere_ai.model.text import counted
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.training.nodes.export import Form
 
-_WHAT = click.argument("what", metavar="PLAYBOOK|PATTERN...|FILE...", nargs=-1, required=True)
+_WHAT = click.argument("what", metavar="[PLAYBOOK|PATTERN]...", nargs=-1)
 _SET = click.option("--set", "chosen", default="", metavar="NAME", help="Set of the playbook, where it has several.")
-_CHECK = click.option("--check", "checking", is_flag=True, help="Check FILE... instead; needs no connection.")
+_CHECK = check_option("Check this file instead; needs no connection. Several times for several.")
 
 
-def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+def _run(form: Form, what: Sequence[str], chosen: str, checked: Sequence[Path], estate: EstateRequest) -> int:
     from vsphere_ai import app
 
-    if checking:
-        checked = app.check_node_files(form, [Path(file) for file in what])
-        for note in checked.notes:
+    one_of(what, checked)
+    if checked:
+        found = app.check_node_files(form, checked)
+        for note in found.notes:
             click.echo(note)
-        click.echo(f"{counted(checked.count, 'check' if form == 'nhc' else 'rule')}, no fault")
+        click.echo(f"{counted(found.count, 'check' if form == 'nhc' else 'rule')}, no fault")
     else:
         click.echo(app.export_nodes(app.NodesExportRequest(form, what, chosen, estate), show_event), nl=False)
     return 0
@@ -40,7 +41,7 @@ def _run(form: Form, what: Sequence[str], chosen: str, checking: bool, estate: E
 @_CHECK
 @variable_options
 @changes_nothing
-def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+def nhc(what: Sequence[str], chosen: str, checked: Sequence[Path], estate: EstateRequest) -> int:
     """Write a configuration of Node Health Check for the VMs of a playbook's set or of PATTERN.
 
     Slurm runs it on each node (HealthCheckProgram). What the guest of a vGPU does not see is left to `vsphere-ai
@@ -48,7 +49,7 @@ def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest)
 
     Exits 0, and 65 with every fault of a checked FILE.
     """
-    return _run("nhc", what, chosen, checking, estate)
+    return _run("nhc", what, chosen, checked, estate)
 
 
 @click.command("prometheus")
@@ -57,7 +58,7 @@ def nhc(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest)
 @_CHECK
 @variable_options
 @changes_nothing
-def prometheus(what: Sequence[str], chosen: str, checking: bool, estate: EstateRequest) -> int:
+def prometheus(what: Sequence[str], chosen: str, checked: Sequence[Path], estate: EstateRequest) -> int:
     """Write alert rules of Prometheus for the VMs of a playbook's set or of PATTERN.
 
     They need dcgm-exporter (port 9400) and node_exporter (9100) in the guests. With --check every fault of FILE is
@@ -65,4 +66,4 @@ def prometheus(what: Sequence[str], chosen: str, checking: bool, estate: EstateR
 
     Exits 0, and 65 with every fault of a checked FILE.
     """
-    return _run("prometheus", what, chosen, checking, estate)
+    return _run("prometheus", what, chosen, checked, estate)
