@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import click
+import pytest
 from support.command_tree import leaves, options
 
 
@@ -60,3 +61,10 @@ def test_where_a_document_is_written_is_one_option():
     """A folder or a file: what a command writes there is its document."""
     old = {"--dir", "--copy", "--out", "--write-to", "--output-file"}
     assert [f"{words}: {long_name(o)}" for words, o in every_option() if old & set(o.opts)] == []
+
+
+@pytest.mark.parametrize("name", ["--learn", "--check", "--to", "--profile", "--baseline"])
+def test_what_names_a_file_or_folder_is_no_switch_anywhere(name):
+    found = {" ".join(words): options(words)[name] for words in leaves() if name in options(words)}
+    assert found
+    assert [words for words, option in found.items() if option.is_flag or not isinstance(option.type, click.Path)] == []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import click
 
@@ -26,32 +25,31 @@ def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
     """
     lab = find()
     if is_dry_run() and (defects or clear):
-        _show(_wanted(defects))
+        _show(_wanted(lab.check_defects, defects))
         click.echo("These would be the defects of the lab. Nothing was changed.")
         return
     if defects or clear:
-        lab.set_defects(*_wanted(defects))
+        lab.set_defects(*_wanted(lab.check_defects, defects))
     _show(lab.get("/lab/defects")["defects"])
 
 
-def _wanted(texts: Sequence[str]) -> list[dict[str, Any]]:
+def _wanted(check: Callable[[Sequence[object]], None], texts: Sequence[str]) -> list[Mapping[str, object]]:
     """Return the defects of the command line; `UsageError` where one is not YAML, or the lab has none such."""
-    from vsphere_ai.lab.guest.defects import read
     from vsphere_ai.model.bounded import yaml_value
 
     example = "write for example: {kind: rail-slow, vm: train-01, factor: 0.5}"
     try:
-        values: list[Any] = [yaml_value(text) for text in texts]
+        values = [yaml_value(text) for text in texts]
     except ValueError as error:
         raise UsageError(f"a defect is not YAML: {error}", example) from error
     try:
-        read(values)
+        check(values)
     except ValueError as error:
         raise UsageError(str(error), example) from None
-    return values
+    return [each for each in values if isinstance(each, dict)]
 
 
-def _show(found: Iterable[Mapping[str, Any]]) -> None:
+def _show(found: Iterable[Mapping[str, object]]) -> None:
     lines = [
         f"{each['kind']}{': ' if len(each) > 1 else ''}"
         + ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")

@@ -36,7 +36,7 @@ def set_(find: Find, file: Path, seed: int | None) -> None:
     Exits 0, and 64 where no lab runs.
     """
     lab, text = find(), _text(file)
-    if not _tried(text, str(file), "replace those of the lab"):
+    if not _tried(lab.count_rules, text, str(file), "replace those of the lab"):
         click.echo(armed(lab.set_faults(text, file=str(file), seed=seed)))
 
 
@@ -50,7 +50,7 @@ def add(find: Find, rule: str) -> None:
     Exits 0, and 64 where no lab runs.
     """
     lab = find()
-    if not _tried(rule, "rule", "be added to those of the lab"):
+    if not _tried(lab.count_rules, rule, "rule", "be added to those of the lab"):
         click.echo(armed(lab.add_faults(rule, file="rule")))
 
 
@@ -162,12 +162,10 @@ def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
     return int(not sound)
 
 
-def _tried(text: str, file: str, what: str) -> bool:
+def _tried(count: Callable[[str, str], int], text: str, file: str, what: str) -> bool:
     """Show in a dry run how many rules a text has, and what they would do; return whether it is one."""
     if is_dry_run():
-        from vsphere_ai.lab.faults.rule_file import parse
-
-        rules = counted(len(parse(text, file)), "rule")
+        rules = counted(count(text, file), "rule")
         click.echo(f"{rules} for faults would {what}. Nothing was changed.")
     return is_dry_run()
 

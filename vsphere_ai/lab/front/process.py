@@ -90,6 +90,20 @@ class RunningLab:
         """Replace the defects that are planted in the farm, such as ``{"kind": "gpu-slow", "host": "esx01*"}``."""
         self.post("/lab/defects", {"defects": list(defects)})
 
+    @staticmethod
+    def count_rules(text: str, file: str) -> int:
+        """Return how many rules for faults a text holds; wrong ones raise `InputError` with their places in `file`."""
+        from vsphere_ai.lab.faults.rule_file import parse
+
+        return len(parse(text, file))
+
+    @staticmethod
+    def check_defects(defects: Sequence[object]) -> None:
+        """`ValueError` with what is wrong where the lab has no such defects."""
+        from vsphere_ai.lab.guest.defects import read
+
+        read(list(defects))
+
     def mark(self) -> int:
         """Make the present the start of what `check` judges; return the number of ledger entries."""
         return int(self.post("/lab/mark")["since"])
