@@ -24,7 +24,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import estate_options
+from vsphere_ai.cli.console.options import changes_nothing, estate_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.scope import EstateRequest
@@ -35,6 +35,7 @@ HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< s
 @click.command("$dashed")
 @estate_options  <<< its arguments and options; those that several commands share are in options.py
 @output_option(names="hosts.host")  <<< `names`: what `-o name` prints; nothing where it lists no things
+@changes_nothing  <<< one that changes something has @dry_run_option instead, and asks is_dry_run()
 def command(form: str, estate: EstateRequest) -> int:
     """List hosts and whether vCenter reaches them; changes nothing.  <<< its help, which names its exit codes
 
