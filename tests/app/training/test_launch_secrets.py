@@ -86,7 +86,7 @@ def arguments():
 
 
 def test_processes_have_them_and_nobody_else_sees_them(running):
-    shown = [running.tool("env", "--print", "--no-preflight"), running.tool("env", "--no-preflight")]
+    shown = [running.tool("env", "--dry-run", "--no-preflight"), running.tool("env", "--no-preflight")]
     assert "HF_TOKEN=env:JOB_TOKEN" in shown[0], "a preview names the place"
     logs = until(lambda: found if "got" in (found := running.tool("logs")) else None)
     assert "got *** *** *** file:///data" in logs
