@@ -91,7 +91,7 @@ def placed(hosts=""):
     return made(8, "  vgpu: [grid_a100x-40c]\n").replace("n-[01:02]", "n-01").replace("    cpus:", f"{rule}    cpus:")
 
 
-@pytest.mark.parametrize("before", ["", "'esx0[1,3]*'"])
+@pytest.mark.parametrize("before", ["", "'esx0[1,3]*'", "'esx01*'"])
 def test_a_vm_is_moved_within_the_rule_of_its_own_set(on, before):
     """esx02 is free as well and comes first; a rule that the same plan makes counts like one that is there."""
     cli = on(farm(TEMPLATE % "efi", hosts=3, version="8.0.3"))
@@ -107,3 +107,39 @@ def test_a_vm_whose_rule_leaves_it_no_other_host_is_not_moved(on):
     before = of_set(cli)
     assert refused(cli, placed("'esx01*'") + WINDOW)
     assert of_set(cli) == before
+
+
+FULL = "  - {name: full, host: esx03.lab.local, power: 'on', memory_gb: 240, memory_reservation_locked: true}\n"
+
+
+def ruled(hosts="", override=""):
+    """A set of one VM whose memory is reserved, without GPUs: DRS moves it."""
+    of = [f"hosts: {hosts}, vm_host_rule: must" if hosts else "", f"drs_override: {override}" if override else ""]
+    rule = f"    placement: {{{', '.join(filter(None, of))}}}\n" if hosts or override else ""
+    text = made(8, "  hardware: {memory_reservation: full}\n")
+    return text.replace("n-[01:02]", "n-01").replace("    cpus:", f"{rule}    cpus:")
+
+
+@pytest.mark.parametrize("before", ["", "'esx01*'", "'esx0[1,2]*'"])
+def test_drs_moves_a_vm_by_the_rules_that_the_same_plan_makes(on, before):
+    """They come before the window: what was there may leave the VM no host, or one where the new rule forbids it."""
+    cli = on(farm(TEMPLATE % "efi", hosts=3))
+    applied(cli, ruled(before))
+    applied(cli, ruled("'esx0[1,3]*'") + WINDOW, "--reboot", "1")
+    assert of_set(cli)["n-01"] == ("poweredOn", "esx03.lab.local")
+
+
+def test_a_host_that_the_new_rule_forbids_is_no_place(on):
+    """esx02 has room, and the rule that was there permits it."""
+    cli = on(farm(TEMPLATE % "efi" + FULL, hosts=3))
+    applied(cli, ruled("'esx0[1,2]*'"))
+    before = of_set(cli)
+    assert refused(cli, ruled("'esx0[1,3]*'") + WINDOW) == {"rolling.nowhere"}
+    assert of_set(cli) == before
+
+
+def test_a_vm_is_moved_before_drs_is_kept_from_it(on):
+    cli = on(farm(TEMPLATE % "efi", hosts=2))
+    applied(cli, ruled())
+    applied(cli, ruled(override="kept") + WINDOW, "--reboot", "1")
+    assert of_set(cli)["n-01"] == ("poweredOn", "esx02.lab.local")

@@ -66,22 +66,32 @@ class EnabledRules:
         return bool(self.drs) and vm not in self.excluded
 
 
-def rules_of(cluster: Facts | None, estate: Estate, steps: Iterable[Step] = ()) -> EnabledRules:
-    """Return the rules of a cluster; `steps` are those of the plan that make rules of sets there."""
+def rules_of(
+    cluster: Facts | None, estate: Estate, steps: Iterable[Step] = (), later: Iterable[Step] = ()
+) -> EnabledRules:
+    """Return the rules of a cluster; `steps` are those of the plan that make rules of sets there.
+
+    Those of `later` steps hold beside the ones that they replace: either may be there at the moment.
+    """
     config: Object | None = cluster.get("configurationEx") if cluster is not None else None
     if config is None:
         return EnabledRules()
-    wanted = [s.wanted for s in steps if isinstance(s, RulesStep) and cluster is not None and s.cluster == cluster.ref]
+    wanted = [s.wanted for s in _of_cluster(steps, cluster)]
     own = {name for each in wanted for name in each.names}
+    made = [*wanted, *(s.wanted for s in _of_cluster(later, cluster))]
     groups = {g.get("name"): g for g in config.get("group") or ()}
     there = [r for r in config.get("rule") or () if r.get("enabled") is True and r.get("name") not in own]
-    of_hosts = (*_of_hosts(there, groups), *_wanted_hosts(wanted, estate))
-    of_vms = (*_of_vms(there), *_wanted_vms(wanted, estate))
+    of_hosts = (*_of_hosts(there, groups), *_wanted_hosts(made, estate))
+    of_vms = (*_of_vms(there), *_wanted_vms(made, estate))
     drs = config.get("drsConfig") or {}
     overrides = config.get("drsVmConfig") or () if drs.get("enableVmBehaviorOverrides") is not False else ()
     excluded = {str(o.get("key")) for o in overrides if o.get("enabled") is False}
     excluded |= {real_ref(estate, vm) for each in wanted for vm in each.overridden}
     return EnabledRules(bool(drs.get("enabled")), of_hosts, of_vms, frozenset(excluded))
+
+
+def _of_cluster(steps: Iterable[Step], cluster: Facts | None) -> Iterator[RulesStep]:
+    return (s for s in steps if isinstance(s, RulesStep) and cluster is not None and s.cluster == cluster.ref)
 
 
 def _of_hosts(rules: Iterable[Object], groups: Mapping[object, Object]) -> Iterator[HostRule]:

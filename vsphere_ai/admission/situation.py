@@ -55,6 +55,8 @@ class Situation:
     added_rules: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     """References of hosts that are out of service at this moment because of the plan."""
+    later_rules: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    """Steps that make rules at a time that is not known, by cluster: what they replace holds as well."""
     disks_bytes: Mapping[str, int] = field(default_factory=dict)
     """What disks of VMs that the plan makes take, by datastore (reference)."""
 
@@ -72,7 +74,8 @@ class Situation:
     def copy(self) -> Situation:
         """Return the same situation, to be changed apart from this one."""
         running = dict(self.running)  # what runs on a host is copied where it changes: see `_own`
-        made = Situation(self.view, self.machines, running, self.added_rules, self.down, self.disks_bytes)
+        same = self.added_rules, self.down, self.later_rules, self.disks_bytes
+        made = Situation(self.view, self.machines, running, *same)
         self._changed.clear()
         made.__dict__["before"] = self.before
         made.__dict__["_homes"] = dict(self._homes)
@@ -87,7 +90,7 @@ class Situation:
         def part(whole: Situation) -> Situation:
             whole._changed.clear()
             own = {h: whole.running.get(h, {}) for h in refs}
-            return Situation(self.view, self.machines, own, self.added_rules, self.down)
+            return Situation(self.view, self.machines, own, self.added_rules, self.down, self.later_rules)
 
         made = part(self)
         made.__dict__["before"] = part(self.before)  # else VMs of all other hosts would count as powered off since
@@ -175,7 +178,8 @@ class Situation:
         """Return the DRS rules of a cluster as the plan leaves them."""
         if cluster not in self._rules:
             facts = self.view.estate.get(cluster)
-            self._rules[cluster] = rules_of(facts, self.view.estate, self.added_rules.get(cluster, ()))
+            added, later = (rules.get(cluster, ()) for rules in (self.added_rules, self.later_rules))
+            self._rules[cluster] = rules_of(facts, self.view.estate, added, later)
         return self._rules[cluster]
 
     @cached_property

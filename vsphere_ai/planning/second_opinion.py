@@ -17,7 +17,7 @@ from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Destroy, EnterMaintenance, Migrate, Reconfigure
+from vsphere_ai.model.steps import ClusterRules, Destroy, EnterMaintenance, Migrate, Reconfigure
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.departures import NOWHERE
@@ -73,7 +73,8 @@ class Reply:
 class Evacuation:
     """Hosts of a cluster that are out of service together, and the VMs that DRS moves off them.
 
-    `before` are running VMs that go off, move, change or are destroyed before: vCenter counts them as they are now.
+    `before` are running VMs that go off, move, change, get other rules or are destroyed before: vCenter counts them as
+    they are now.
     `is_next`: no host of the cluster is emptied before these.
     """
 
@@ -111,9 +112,11 @@ def _together(batches: Iterable[Sequence[Target]], at_a_time: int) -> Iterator[S
 
 
 def _changing(plan: Plan, estate: Estate) -> Mapping[str, Sequence[Target]]:
-    """Return the running VMs, by cluster, that are moved by the run, changed or destroyed."""
-    steps = (p.step for p in plan.steps if isinstance(p.step, Migrate | Reconfigure | Destroy))
-    vms = {s.target for s in steps if s.target.ref in estate.objects and estate.is_on(s.target.ref)}
+    """Return the running VMs, by cluster, that are moved by the run, changed, given other rules, or destroyed."""
+    steps = [p.step for p in plan.steps]
+    refs = {s.target.ref for s in steps if isinstance(s, Migrate | Reconfigure | Destroy)}
+    refs |= {ref for s in steps if isinstance(s, ClusterRules) for ref in s.wanted.vms}
+    vms = {vm for vm in estate.vms if vm.ref in refs and estate.is_on(vm.ref)}
 
     def cluster(vm: Target) -> str:
         host = estate.host_of(vm.ref)

@@ -13,7 +13,6 @@ from functools import cached_property
 
 from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.base import STARTS
-from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.requirements.vm_rules import vm_rules
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.model.facts import Facts
@@ -105,7 +104,7 @@ class _RuleOrder:
 
     @cached_property
     def _before(self) -> Situation:
-        return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
+        return self.outlook.running()
 
     @cached_property
     def _homes(self) -> Mapping[str, Target | None]:

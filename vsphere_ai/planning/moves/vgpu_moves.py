@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from vsphere_ai.admission.admit import admit, requirements
 from vsphere_ai.admission.gpus import observed_profiles, question_of
-from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.first_fit import AlikeHosts
 from vsphere_ai.capacity.host import HostGpus
@@ -96,8 +95,7 @@ class MovePlanner:
         self._away = grouped(set(leaving), lambda vm: estate.host_of(vm.ref)), grouped(cycled, cycled.get)
         if self._away[0]:
             self._times = stun_times(estate)
-            self._running = Situation.as_read(outlook.before, Machines(outlook.before))
-            self._running.added_rules = outlook.rules
+            self._running = outlook.running()
 
     def of(self, roll: Roll) -> Moves:
         """Return the moves of the roll-out over one cluster, in the order of its windows."""

@@ -78,7 +78,7 @@ class Windows:
 
     @cached_property
     def _before(self) -> Situation:
-        return Situation.as_read(self.outlook.before, Machines(self.outlook.before))
+        return self.outlook.running()
 
     @cached_property
     def starts(self) -> Starts:

@@ -7,7 +7,7 @@ it left; then its health gate ends the window. Hosts of a cluster follow each ot
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -22,27 +22,25 @@ from vsphere_ai.model.steps import (
     Destroy,
     GuestReady,
     Healthy,
-    PowerOff,
-    PowerOn,
     Reconfigure,
     RunningVm,
     Step,
 )
 from vsphere_ai.model.vm_sets import member_of, members_of, replaced_by
-from vsphere_ai.planning.moves.admitted import rules_made
 from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, why_not_moved, why_pinned
 from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, powered_on_between, rolling_of
-from vsphere_ai.planning.moves.rule_order import Moments, RuleMoment, rule_moments
+from vsphere_ai.planning.moves.rule_order import Moments, rule_moments
 from vsphere_ai.planning.moves.starts import STARTS
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.health import HostBefore, found
-from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries
-from vsphere_ai.planning.scheduling.step_order import PlannedStep, can_be_ordered, numbered
+from vsphere_ai.planning.scheduling.rules_first import RulesBesideWindows, beside_windows, moment_edges
+from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries, power_on_of
+from vsphere_ai.planning.scheduling.step_order import PlannedStep, can_be_ordered, numbered, that_can_be_added
 from vsphere_ai.planning.scheduling.windows import (
     Switch,
     health_gate,
@@ -149,7 +147,7 @@ def arrange(
         work.problems += stuck(estate, host, rolling_of(desired, host))
     work.edges += _power_on_edges(work, outlook.power_on)
     worked_on = sorted(windows | gated)
-    rolls, moves = _roll_outs(work, outlook)
+    rolls, moves, outlook = _roll_outs(work, outlook)
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in worked_on:
@@ -182,20 +180,16 @@ def arrange(
 def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
     """Tie power-ons to what they wait for; the steps of a VM that is power-cycled begin and end with that."""
     for order in (*power_on.orders.values(), *power_on.pairs):
-        ons = {vm: step for vm in order if (step := _power_on(work.chains.get(vm, ()))) is not None}
+        ons = {vm: step for vm in order if (step := power_on_of(work.chains.get(vm, ()))) is not None}
         yield from pairwise(ons.values())
         # what one of them holds until it is off may be what the first one gets
         first = next(iter(ons.values()), None)
         cycled = (work.chains[vm][0] for vm in [*ons][1:] if vm in work.cycled)
         yield from ((off, first) for off in cycled if first is not None)
     for vm, other in power_on.after_off:
-        later = _power_on(work.chains.get(vm, ()))
+        later = power_on_of(work.chains.get(vm, ()))
         if later is not None and other in work.cycled:
             yield work.chains[other][0], later
-
-
-def _power_on(chain: Sequence[Step]) -> Step | None:
-    return next((s for s in chain if isinstance(s, PowerOn)), None)
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
@@ -307,23 +301,36 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
     return rolls
 
 
-def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves]:
-    made = rules_made(step for own in work.steps.values() for step in own)
-    mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook._replace(rules=made))
+def _rules(work: _Arrangement) -> RulesBesideWindows:
+    steps, moved = (s for own in work.steps.values() for s in own), _homes(work, work.moves)
+    return beside_windows(steps, work.chains, work.windows | work.gated, moved, work.estate)
+
+
+def _homes(work: _Arrangement, vms: Iterable[Target]) -> Mapping[str, Target]:
+    """Return the hosts that VMs are on, by reference of the VM."""
+    return {vm.ref: host for vm in vms if (host := work.estate.host_of(vm.ref)) is not None}
+
+
+def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves, Outlook]:
+    rules = _rules(work)
+    outlook = rules.seen_by_moves(outlook)
+    mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook)
     chained = [step for chain in work.chains.values() for step in chain]
     windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps, chained)
     rolls, moves, problems = roll_outs(_rolls(work), windows, work.gated)
     work.problems += problems
     _add_moves(work, moves)
     work.moves = [vm for vm in work.moves if vm not in {p.target for p in work.problems}]
-    return rolls, moves
+    by_drs, by_run = _homes(work, work.moves), {m.vm.ref: m.source for m in moves.all}
+    work.edges += rules.edges(by_drs, by_run, work.firsts, work.chains)
+    return rolls, moves, outlook
 
 
 def _hold_up(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> None:
     """Let VMs that could not power on beside a window wait until all windows of their cluster are over."""
     for vm, roll in tuple(held_up(rolls, [s for chain in work.chains.values() for s in chain], work.cycled, outlook)):
         chain = work.chains[vm]
-        first = _power_on(chain) if isinstance(chain[0], Clone) else chain[0]
+        first = power_on_of(chain) if isinstance(chain[0], Clone) else chain[0]
         work.edges += [(work.chains[host][-1], first) for host in roll.hosts if first is not None]
 
 
@@ -335,7 +342,9 @@ def _time_power_ons(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook)
 
 def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
     """Let new VMs power on between the windows of their cluster where the roll-outs were judged by that."""
-    on = {vm: step for roll in rolls for vm in roll.starts if (step := _power_on(work.chains.get(vm, ()))) is not None}
+    on = {
+        vm: step for roll in rolls for vm in roll.starts if (step := power_on_of(work.chains.get(vm, ()))) is not None
+    }
     edges = [*powered_on_between(rolls, on, work.chains, work.firsts)]
     if can_be_ordered(work.chains.values(), work.rules, (*work.edges, *work.rolled, *edges)):
         work.edges += edges
@@ -348,23 +357,13 @@ def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
 def _keep_rules(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> Moments:
     """Let VMs power on when rules between VMs permit it; return the moments of those that can."""
     steps = [step for chain in work.chains.values() for step in chain]
-    wanted, kept = rule_moments(steps, work.moves, work.windows, rolls, outlook), dict[Target, RuleMoment]()
-    chains = {vm.ref: chain for vm, chain in work.chains.items()}
-    homes = {vm.ref: work.estate.host_of(vm.ref) for vm in work.moves}
-    for vm, moment in wanted.items():
-        on, edges = _power_on(work.chains[vm]), list[tuple[Step, Step]]()
-        if on is None:
-            continue
-        for ref in moment.off:
-            later = _power_on(chains[ref])
-            edges += [(on, later)] if later is not None else []
-            edges += [(first, on) for first in chains[ref][:1] if isinstance(first, PowerOff)]
-        ends = (work.chains[host][-1] for ref in moment.come if (host := homes[ref]) is not None)
-        edges += [(end, work.chains[vm][0]) for end in ends]
-        if can_be_ordered(work.chains.values(), work.rules, (*work.edges, *work.rolled, *edges)):
-            work.edges += edges
-            kept[vm] = moment
-    return kept
+    wanted = rule_moments(steps, work.moves, work.windows, rolls, outlook)
+    chains, homes = {vm.ref: chain for vm, chain in work.chains.items()}, _homes(work, work.moves)
+    vms = [vm for vm in wanted if power_on_of(work.chains[vm]) is not None]
+    groups = [[*moment_edges(vm.ref, wanted[vm], chains, homes)] for vm in vms]
+    kept = that_can_be_added(work.chains.values(), work.rules, (*work.edges, *work.rolled), groups)
+    work.edges += [edge for at in kept for edge in groups[at]]
+    return {vms[at]: wanted[vms[at]] for at in kept}
 
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:

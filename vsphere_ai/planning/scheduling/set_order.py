@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import AsPlanned, Clone, ClusterRules, Destroy, GuestReady, Migrate, Step
+from vsphere_ai.model.steps import AsPlanned, Clone, ClusterRules, Destroy, GuestReady, PowerOn, Step
 
 Chains = Mapping[Target, Sequence[Step]]
 """The steps of each target in their order."""
@@ -20,21 +20,21 @@ def behind_canaries(chains: Chains) -> Iterator[tuple[Step, Step]]:
             yield first[clone.canary], clone
 
 
+def power_on_of(chain: Sequence[Step]) -> Step | None:
+    """Return the step of a VM that powers it on, None without one."""
+    return next((s for s in chain if isinstance(s, PowerOn)), None)
+
+
 def around_rules(
     rules: Sequence[ClusterRules], chains: Chains, leaving: Collection[str]
 ) -> Iterator[tuple[Step, Step]]:
     """Change a cluster for a set after its clones, before they are read back and power on; again once all are ready.
 
     The first VM of an image that cannot be read is on by then: the others wait for its guest. VMs are destroyed after.
-    Running VMs are moved after it, to hosts of the rule; not where its clones come first, which may wait for windows.
     """
-    cloned = {vm.ref for vm, chain in chains.items() if chain and isinstance(chain[0], Clone)}
     canaries = {c[0].canary for c in chains.values() if c and isinstance(c[0], Clone)}
     for step in rules:
         yield from ((step, later) for later in rules if later.ready and not step.ready)
-        if not step.ready and not cloned.intersection(step.wanted.vms):
-            moves = (s for chain in chains.values() for s in chain if isinstance(s, Migrate))
-            yield from ((step, move) for move in moves if move.target.ref in step.wanted.vms)
         for vm, chain in chains.items():
             if chain and not step.ready and vm.ref in leaving:
                 yield from ((step, s) for s in chain if isinstance(s, Destroy))

@@ -61,6 +61,31 @@ def can_be_ordered(chains: Iterable[Sequence[Step]], rules: Sequence[Step], edge
     return True
 
 
+def that_can_be_added(
+    chains: Iterable[Sequence[Step]], rules: Sequence[Step], edges: Iterable[Edge], groups: Sequence[Sequence[Edge]]
+) -> list[int]:
+    """Return the places of those groups of edges that can be added, each beside the ones before it.
+
+    All are tried at once, and what cannot be added in halves: each group that is in the way takes some 2 log2(groups)
+    looks at all steps, and none takes more where nothing is.
+    """
+    chains, held, kept = [*chains], [*edges], list[int]()
+
+    def add(start: int, end: int) -> None:
+        more = [edge for group in groups[start:end] for edge in group]
+        if can_be_ordered(chains, rules, (*held, *more)):
+            held.extend(more)
+            kept.extend(range(start, end))
+        elif end - start > 1:
+            middle = (start + end) // 2
+            add(start, middle)
+            add(middle, end)
+
+    if groups:
+        add(0, len(groups))
+    return kept
+
+
 def _before(chains: Iterable[Sequence[Step]], rules: Iterable[Step], edges: Iterable[Edge]) -> dict[int, list[Step]]:
     """Return all steps, by identity, with those that each waits for."""
     chains = [*chains]
