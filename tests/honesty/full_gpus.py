@@ -136,13 +136,13 @@ def _window(case: Case, host: Host, rng: random.Random) -> None:
 def _changes(case: Case, rng: random.Random) -> None:
     """Changes of some of the VMs that take a power cycle.
 
-    A VM of a playbook is taken for one that is to run, so that one which is off has to find a place, too: not drawn.
+    A VM that is off and gets vGPUs is taken for one that is to run, so that it has to find a place, too: not drawn.
     """
-    may = [vm for vm in case.vms if vm.on or not vm.vgpu]
+    may = case.vms
     for vm in rng.sample(may, min(len(may), rng.choice((1, 1, 2)))):
         host = case.host(vm.host)
         body: dict[str, Any] = {"tuning": {"cpus": 8}}
-        if vm.vgpu and rng.random() < 0.6:
+        if vm.vgpu and vm.on and rng.random() < 0.6:
             assert host.board is not None
             wanted = [w["mig"] for w in case.job["windows"] if w["host"] == host.name and "mig" in w]
             modes = {*wanted} or {gpu["mig"] for gpu in host.more["gpus"]}

@@ -14,6 +14,7 @@ from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
+from vsphere_ai.resources.tuning import Tuning
 from vsphere_ai.resources.vgpu import Vgpu
 
 LISTED_MIG = tuple(f"grid_a100-{s}c" for s in ("1-5", "1-10", "2-10", "3-20", "4-20", "7-40"))
@@ -268,6 +269,22 @@ def test_a_host_with_a_vm_too_many():
             "room for 4 more grid_a100-3-20c",
         )
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "refused"),
+    [(Tuning(cpus=32), False), (Vgpu(profiles=("grid_a100-3-20c",)), True)],
+    ids=["tuning", "vgpu"],
+)
+def test_a_vm_that_is_off_and_gets_no_gpu_needs_none(state, refused):
+    """Four run, which is all that fits; what a plan sets of the fifth, which is off and stays so, takes no GPU."""
+    guests = [guest(n, "grid_a100-3-20c") for n in (1, 2, 3, 4)]
+    fifth = guest(5, "grid_a100-1-5c" if refused else "grid_a100-3-20c", state="poweredOff")
+    instances = [(gpu, "3g.20gb", 9, gi, f"{start}:4") for gpu in (0, 1) for gi, start in ((1, 0), (2, 4))]
+    probes = make.smi(dict.fromkeys(make.PCI, make.ON), instances)
+    full = host(vms=([make.vm(n).ref for n in (1, 2)], [make.vm(n).ref for n in (3, 4)]), probes=probes)
+    plan = make.made(view(full, *guests, fifth).estate, {make.vm(5): make.wants(state)})
+    assert [p.rule for p in plan.problems if p.rule.startswith("capacity")] == ["capacity.no-room"] * refused
 
 
 def test_another_host_of_the_cluster_does_not_help_but_is_not_blamed():

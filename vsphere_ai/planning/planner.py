@@ -15,7 +15,7 @@ from vsphere_ai.model.finding import Finding, Problem, by_target
 from vsphere_ai.model.state import Change, FieldChange, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import members_of
+from vsphere_ai.model.vm_sets import member_of, members_of
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.moves.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.moves.managed_vms import with_matched
@@ -33,7 +33,7 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.host_settings import DividesGpus
 from vsphere_ai.resources.makes_vms import MakesVms
-from vsphere_ai.resources.mixins import AsksMore, VmDevices, offered
+from vsphere_ai.resources.mixins import AsksMore, VmDevices, giving, offered
 
 NOT_CONNECTED = "host.connected"
 """The rule that vCenter has a connection to a host."""
@@ -156,7 +156,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     for item in done.items:
         if item.changes:
             changing[item.target].add(item.kind)
-    running = will_run(estate, desired)
+    running = _to_run(estate, desired)
     done.view = done.view.emptying(_emptied(s for own in steps.values() for s in own))
     power_on = power_ons(done.before, done.view, changing, running)
     outlook = Outlook(View(estate, done.before.states), done.view, running, power_on)
@@ -363,7 +363,7 @@ def _no_room(final: Situation, desired: TargetPlans, changing: Iterable[Target])
     if not concerned:
         return
     spare = max((p.spare_hosts for p in desired.values()), default=0)
-    found = problems_of(final.view, will_run(estate, desired), spare, final)
+    found = problems_of(final.view, _to_run(estate, desired), spare, final)
     yield from (p for p in found if p.target.ref in concerned)
 
 
@@ -381,6 +381,13 @@ def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
     on = {v.ref for v in estate.vms if estate.is_on(v.ref)}
     gone = {m.ref for m in members_of(estate) if m.leaving or (m.faults and not m.exists)}
     return frozenset((on | {t.ref for t in desired if t.kind == "vm"}) - gone)
+
+
+def _to_run(estate: Estate, desired: TargetPlans) -> frozenset[str]:
+    """Return the VMs that need a GPU then: not those that are off, and stay so, and that the plan gives no devices."""
+    gives = {*giving("vgpus"), *giving("whole_devices")}
+    off = (t for t in desired if t.kind == "vm" and not estate.is_on(t.ref) and member_of(estate, t.ref) is None)
+    return will_run(estate, desired) - {t.ref for t in off if not any(s.kind in gives for s in desired[t].states)}
 
 
 def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:
