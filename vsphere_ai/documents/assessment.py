@@ -6,12 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.findings import FindingsDocument
+from vsphere_ai.model.facts import About
 
 
-class AssessmentDocument(DocumentPart):
-    """The keys that the document has beside those of findings and the vCenter."""
+class AssessmentDocument(FindingsDocument):
+    """What `assess` prints."""
 
+    vcenter: About
     hosts: Annotated[tuple[str, ...], Field(description="Hosts with GPUs.")]
     vms: Annotated[tuple[str, ...], Field(description="VMs that train.")]
     not_applicable: Annotated[tuple[str, ...], Field(description="Rules that are about nothing here.")]

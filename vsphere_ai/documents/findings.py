@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self, get_args
 
 from pydantic import Field, JsonValue
@@ -106,3 +106,15 @@ class FindingsDocument(DocumentPart):
     verdict: Annotated[Verdict, Field(description="The worst verdict; pass without findings.")]
     findings: Annotated[tuple[FindingDocument, ...], Field(description="What each rule found of each subject.")]
     vcenter: Annotated[About | str, Field(description="The vCenter, or its name.")] = ""
+
+    @classmethod
+    def json_of(cls, keys: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Return the JSON form of a document with these keys, in their order; `ValidationError` for another kind."""
+        made = cls.model_validate(dict(keys)).as_json()
+        return {key: made[key] for key in keys}
+
+
+class CheckDocument(FindingsDocument):
+    """What `check` prints."""
+
+    vcenter: About

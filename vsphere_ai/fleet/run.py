@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -23,6 +22,7 @@ from vsphere_ai.fleet.shard import FleetEmit, ShardExecutor, failed_outcome, fin
 from vsphere_ai.fleet.takeover import taken_over
 from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.names.suggestion import suggest
+from vsphere_ai.planning.document import dumps
 from vsphere_ai.runs import journal, locks
 from vsphere_ai.runs import lease_record as fleet_record
 from vsphere_ai.runs.state_files import read_state, write_state
@@ -135,7 +135,7 @@ def compare_fleet(
 
 
 def _compare(shard: PlannedShard, options: FleetOptions, emit: Emit) -> None:
-    text, estate = json.dumps(shard.document), replace(options.estate, vcenter=shard.vcenter)
+    text, estate = dumps(shard.document), replace(options.estate, vcenter=shard.vcenter)
     what = Path(f"the plan of {shard.vcenter}")
     apply(ApplyRequest(what, estate, yes=True, lock=options.lock, document=text, compare_only=True), emit)
 

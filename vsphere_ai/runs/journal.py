@@ -7,7 +7,6 @@ reboot. The state itself is always read from vCenter and the hosts.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -22,11 +21,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue
 
 from vsphere_ai import __version__
+from vsphere_ai.documents.rows import of_rows, rows_of
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.suggestion import did_you_mean
 from vsphere_ai.model.records.pending import Pending
 from vsphere_ai.model.records.recorded_steps import RecordedPending, RecordedStep
@@ -81,8 +80,7 @@ class Journal:
         self._write(RunRecord.model_validate(values), set(values))
 
     def _write(self, model: BaseModel, keys: set[str] | None = None) -> None:
-        values = model.model_dump(mode="json", include=keys)
-        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        rows = rows_of(model, keys)
 
         def store(db: Writer) -> None:
             db.executemany(tables.SET, rows)
@@ -176,11 +174,12 @@ class Journal:
         return self._read(RunDocuments)
 
     def _read(self, model: type[_Model]) -> _Model:
-        names = json.dumps(list(model.model_fields))
-        rows = self._rows("select key, value from run where key in (select value from json_each(?))", names)
+        names = tuple(model.model_fields)
+        marks = ", ".join("?" * len(names))
+        rows = self._rows(f"select key, value from run where key in ({marks})", *names)  # noqa: S608 (only marks)
         try:
-            return model.model_validate({str(key): json_value(str(value)) for key, value in rows})
-        except ValidationError as error:
+            return of_rows(model, rows)
+        except ValueError as error:
             raise _damaged(self.path, f"is damaged: {error}") from error
 
     def steps(self) -> tuple[RecordedStep, ...]:

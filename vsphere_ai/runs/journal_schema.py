@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from vsphere_ai.model.bounded import json_value
+from vsphere_ai.documents.rows import value_of
 from vsphere_ai.runs import checksums
 
 FORMAT = 1
@@ -55,8 +55,7 @@ STATEMENTS = {
 def stored(db: sqlite3.Connection, key: str) -> JsonValue:
     """Return a stored value of the run, whatever the format of the journal is; None where there is none."""
     found = db.execute("select value from run where key = ?", (key,)).fetchone()
-    value: JsonValue = json_value(found[0]) if found else None
-    return value
+    return value_of(found[0]) if found else None
 
 
 def is_time(text: str) -> bool:

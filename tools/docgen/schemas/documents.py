@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.documents.assessment import AssessmentDocument
 from vsphere_ai.documents.capacity import CapacityDocument
-from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.findings import CheckDocument, FindingDocument
 from vsphere_ai.documents.fleets import FleetAppliedDocument, FleetPlanDocument, FleetStatusesDocument
+from vsphere_ai.documents.health import HealthDocument, IdleDocument
+from vsphere_ai.documents.leased_addresses import LeasesDocument, VerifiedLeasesDocument
 from vsphere_ai.documents.trace import TraceDocument
 from vsphere_ai.health.profile import HealthProfile
-from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import VERDICTS
 from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan
 from vsphere_ai.training.job import TrainingJob
@@ -62,17 +64,32 @@ def plan_schema() -> Schema:
 
 def check_schema() -> Schema:
     """Return the schema of what `check -o json` prints."""
-    definitions: dict[str, Schema] = {}
-    about = schema_of(About, definitions, mode="serialization")
-    properties = {"schema_version": _version(), "vcenter": about, **_findings(definitions)}
-    return {
-        "$schema": DRAFT,
-        "title": f"Findings of vsphere-ai check -o json, schema_version {SCHEMA_VERSION}",
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "definitions": dict(sorted(definitions.items())),
-    }
+    return _of_typed("check", CheckDocument)
+
+
+def assess_schema() -> Schema:
+    """Return the schema of what `assess -o json` prints."""
+    return _of_typed("assess", AssessmentDocument)
+
+
+def health_schema() -> Schema:
+    """Return the schema of what `health -o json` prints."""
+    return _of_typed("health", HealthDocument)
+
+
+def idle_schema() -> Schema:
+    """Return the schema of what `health --idle -o json` prints."""
+    return _of_typed("health --idle", IdleDocument)
+
+
+def ipam_show_schema() -> Schema:
+    """Return the schema of what `ipam show -o json` prints."""
+    return _of_typed("ipam show", LeasesDocument)
+
+
+def ipam_verify_schema() -> Schema:
+    """Return the schema of what `ipam verify -o json` prints."""
+    return _of_typed("ipam verify", VerifiedLeasesDocument)
 
 
 def verify_schema() -> Schema:

@@ -12,6 +12,7 @@ import click
 from vsphere_ai.cli.console.options import width
 
 if TYPE_CHECKING:
+    from vsphere_ai.documents.findings import FindingsDocument
     from vsphere_ai.model.finding import FailOn, Finding
 
 fail_on_option = click.option(
@@ -28,7 +29,8 @@ class Look:
     """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones.
 
     `wraps`: lines are as long as the terminal takes; else they stay whole, so that paths in them can be copied.
-    `figures` is what was measured, as text above the findings.
+    `figures` is what was measured, as text above the findings. `document` is the model of the JSON: None where the
+    command has no keys of its own that one declares.
     """
 
     title: str = ""
@@ -36,6 +38,7 @@ class Look:
     full: bool = False
     wraps: bool = True
     figures: str = ""
+    document: type[FindingsDocument] | None = None
 
 
 DEFAULT = Look()
@@ -65,7 +68,8 @@ def show_findings(
     every = tuple(findings)
     if form == "json":
         shown = every if look.passes else [f for f in every if f.verdict != "pass"]
-        click.echo(json_text(**fields, **findings_document(shown)))
+        keys = {**fields, **findings_document(shown)}
+        click.echo(json_text(**(look.document.json_of(keys) if look.document else keys)))
     else:
         columns = width() if look.wraps else sys.maxsize
         if look.figures:

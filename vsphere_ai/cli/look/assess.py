@@ -68,8 +68,9 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     about += f", as {result.playbook} makes it" if result.playbook else ""
     what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
     if form == "json":
-        document = AssessmentDocument(hosts=result.hosts, vms=result.vms, not_applicable=result.not_applicable)
-        click.echo(json_text(vcenter=result.about, **dict(document), **findings_document(result.findings)))
+        keys: dict[str, object] = {"vcenter": result.about, "hosts": result.hosts, "vms": result.vms}
+        keys |= {"not_applicable": result.not_applicable, **findings_document(result.findings)}
+        click.echo(json_text(**AssessmentDocument.json_of(keys)))
     elif form == "markdown":
         click.echo(assessment_markdown(result.findings, result.not_applicable, what))
     else:

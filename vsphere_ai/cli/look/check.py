@@ -37,6 +37,7 @@ def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: Fa
     it. Exits 0 when nothing or only warnings are reported, 1 when something is not known, 2 when a rule fails.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.findings import CheckDocument
     from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.findings_text import counts_text
 
@@ -46,5 +47,6 @@ def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: Fa
         click.echo(counts_text(result.findings))
         return exit_code(result.findings, fail_on)
     passes = (form == "json" or flags["verbose"]) and not flags["failures"]
-    look = Look(f"vCenter {result.about.name} {result.about.version}", passes, flags["full"])
+    title = f"vCenter {result.about.name} {result.about.version}"
+    look = Look(title, passes, flags["full"], document=CheckDocument)
     return show_findings(result.findings, form, fail_on, look, vcenter=result.about)

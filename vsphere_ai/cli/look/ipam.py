@@ -25,6 +25,7 @@ from vsphere_ai.cli.console.options import (
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
     from vsphere_ai.app.vms.address_reclaim import Reclaim
+    from vsphere_ai.documents.part import DocumentPart
     from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 70, "Show, verify and release the addresses of VMs."
@@ -50,7 +51,10 @@ def list_pools(inventory: Path | None, form: str) -> None:
 
     found = app.list_pools(app.PoolsRequest(inventory))
     if form == "json":
-        _json(pools=pools_document(found.pools, found.reserved), reserved=list(map(str, found.reserved)))
+        from vsphere_ai.report.json_text import json_text
+
+        reserved = list(map(str, found.reserved))
+        click.echo(json_text(pools=pools_document(found.pools, found.reserved), reserved=reserved))
     else:
         click.echo(pools_text(found.pools, found.reserved))
 
@@ -66,12 +70,19 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
     Exits 0, and 64 where nothing has the name.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.network.addresses_text import leases_document, leases_text
+    from vsphere_ai.documents.leased_addresses import LeasesDocument
+    from vsphere_ai.report.network.addresses_text import leases_of, leases_text, reserved_of, uses
 
     found = app.list_leases(app.LeasesRequest(names, estate), show_event)
     shown = (found.use, found.leases, found.reservations)
     if form == "json":
-        _json(vcenter=found.vcenter, **leases_document(*shown))
+        document = LeasesDocument(
+            vcenter=found.vcenter,
+            pools=uses(found.use),
+            leases=leases_of(found.leases),
+            reservations=reserved_of(found.reservations),
+        )
+        _print(document)
     else:
         click.echo(leases_text(*shown))
 
@@ -89,11 +100,13 @@ def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int
     1 when the VM of a lease may be one that is not seen. Changes nothing.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.network.addresses_text import states_document, states_text
+    from vsphere_ai.documents.leased_addresses import VerifiedLeasesDocument
+    from vsphere_ai.report.network.addresses_text import judged_of, states_text
 
     found = app.verify_leases(app.VerifyLeasesRequest(estate), show_event)
-    fields = {"vcenter": found.vcenter, "vms": found.vms, "leases": states_document(found.leases)}
-    code = show_findings(found.findings, form, fail_on, Look(passes=False, full=full), **fields)
+    look = Look(passes=False, full=full, document=VerifiedLeasesDocument)
+    fields = {"vcenter": found.vcenter, "vms": found.vms, "leases": judged_of(found.leases)}
+    code = show_findings(found.findings, form, fail_on, look, **fields)
     if form != "json":
         click.echo(states_text(found.leases, found.vms))
     return code
@@ -115,7 +128,8 @@ def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes
     Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.network.addresses_text import reclaim_text, states_document
+    from vsphere_ai.documents.leased_addresses import ReclaimedDocument
+    from vsphere_ai.report.network.addresses_text import judged_of, reclaim_text
 
     def confirm(found: Reclaim) -> bool:
         click.echo(reclaim_text(found.leases, found.left), err=form == "json")
@@ -123,8 +137,8 @@ def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes
 
     found = app.reclaim_addresses(app.ReclaimRequest(confirm, estate, grace, vms), show_event)
     if form == "json":
-        reclaimed, left = states_document(found.leases), states_document(found.left)
-        _json(vcenter=found.vcenter, changed=found.changed, reclaimed=reclaimed, left=left)
+        reclaimed, left = judged_of(found.leases), judged_of(found.left)
+        _print(ReclaimedDocument(vcenter=found.vcenter, changed=found.changed, reclaimed=reclaimed, left=left))
     elif not found.leases:
         click.echo(reclaim_text(found.leases, found.left))
     elif found.changed:
@@ -204,12 +218,13 @@ def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
     Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.network.addresses_text import leases_document, leases_text
+    from vsphere_ai.documents.leased_addresses import NewLeasesDocument
+    from vsphere_ai.report.network.addresses_text import leases_of, leases_text
 
     request = app.LeaseRequest(playbook, estate)
     found = app.lease_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event)
     if form == "json":
-        _json(vcenter=found.vcenter, changed=found.changed, leases=leases_document((), found.leases, ())["leases"])
+        _print(NewLeasesDocument(vcenter=found.vcenter, changed=found.changed, leases=leases_of(found.leases)))
     elif found.changed:
         click.echo(leases_text((), found.leases, ()))
     else:
@@ -218,7 +233,9 @@ def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
 
 def _changed(found: AddressChange, form: str) -> None:
     if form == "json":
-        _json(vcenter=found.vcenter, summary=found.summary, changed=found.changed)
+        from vsphere_ai.documents.leased_addresses import AddressChangeDocument
+
+        _print(AddressChangeDocument(vcenter=found.vcenter, summary=found.summary, changed=found.changed))
     elif found.changed:
         click.echo(f"{found.summary}.")
 
@@ -230,7 +247,7 @@ def _agreed(question: str, yes: bool) -> bool:
     return answer
 
 
-def _json(**fields: object) -> None:
+def _print(document: DocumentPart) -> None:
     from vsphere_ai.report.json_text import json_text
 
-    click.echo(json_text(**fields))
+    click.echo(json_text(**document.as_json()))

@@ -59,7 +59,7 @@ def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateReq
     something is not known, 2 when a check failed.
     """
     from vsphere_ai import app
-    from vsphere_ai.documents.health import CheckedVmDocument
+    from vsphere_ai.documents.health import CheckedVmDocument, HealthDocument
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training import health_text as text
 
@@ -77,6 +77,6 @@ def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateReq
         )
         return 0
     result = app.check_health(request, show_event, lambda question: agreed(question, yes=shown["yes"]))
-    vms = [CheckedVmDocument.of(vm.node, vm.verdict).as_json() for vm in result.vms]
-    look = Look(f"{result.vcenter}: all VMs", full=shown["full"])
+    vms = [CheckedVmDocument.of(vm.node, vm.verdict) for vm in result.vms]
+    look = Look(f"{result.vcenter}: all VMs", full=shown["full"], document=HealthDocument)
     return show_findings(result.findings, shown["form"], shown["fail_on"], look, vcenter=result.vcenter, vms=vms)

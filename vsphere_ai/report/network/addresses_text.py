@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
+from vsphere_ai.documents.leased_addresses import (
+    JudgedLeaseDocument,
+    LeaseDocument,
+    PoolUseDocument,
+    ReservationDocument,
+)
 from vsphere_ai.model.text import counted, safe
 
 if TYPE_CHECKING:
@@ -32,15 +36,19 @@ def leases_text(use: Sequence[PoolUse], leases: Sequence[Lease], kept: Sequence[
     return "\n".join(map(_safe_lines, parts))
 
 
-def leases_document(
-    use: Sequence[PoolUse], leases: Sequence[Lease], kept: Sequence[Reservation]
-) -> dict[str, JsonValue]:
-    """Return them as JSON values."""
-    return {
-        "pools": [dict(vars(each)) for each in use],
-        "leases": [_document(each) for each in leases],
-        "reservations": [{"pool": r.pool, "addresses": str(r.range), "note": r.note} for r in kept],
-    }
+def uses(use: Sequence[PoolUse]) -> tuple[PoolUseDocument, ...]:
+    """Return the use of pools as parts of a document."""
+    return tuple(PoolUseDocument(**vars(each)) for each in use)
+
+
+def leases_of(leases: Sequence[Lease]) -> tuple[LeaseDocument, ...]:
+    """Return leases as parts of a document."""
+    return tuple(map(_lease, leases))
+
+
+def reserved_of(kept: Sequence[Reservation]) -> tuple[ReservationDocument, ...]:
+    """Return reservations as parts of a document."""
+    return tuple(ReservationDocument(pool=r.pool, addresses=str(r.range), note=r.note) for r in kept)
 
 
 def states_text(states: Sequence[LeaseState], vms: int) -> str:
@@ -50,9 +58,9 @@ def states_text(states: Sequence[LeaseState], vms: int) -> str:
     return f"{summary}; {counted(vms, 'VM')} seen"
 
 
-def states_document(states: Sequence[LeaseState]) -> list[JsonValue]:
-    """Return leases with their states as JSON values."""
-    return [{**_document(each.lease), "state": each.state, "why": each.why} for each in states]
+def judged_of(states: Sequence[LeaseState]) -> tuple[JudgedLeaseDocument, ...]:
+    """Return leases with their states as parts of a document."""
+    return tuple(JudgedLeaseDocument(**vars(_lease(each.lease)), state=each.state, why=each.why) for each in states)
 
 
 def reclaim_text(going: Sequence[LeaseState], left: Sequence[LeaseState]) -> str:
@@ -76,18 +84,18 @@ def _row(lease: Lease) -> tuple[str, ...]:
     return lease.nic.set, str(lease.index), lease.nic.name, f"{lease.address}/{lease.prefix}{block}", lease.pool
 
 
-def _document(lease: Lease) -> dict[str, JsonValue]:
-    return {
-        "set": lease.nic.set,
-        "index": lease.index,
-        "nic": lease.nic.name,
-        "version": lease.nic.version,
-        "pool": lease.pool,
-        "address": lease.address,
-        "prefix": lease.prefix,
-        "given": str(lease.given),
-        "gateway": lease.gateway,
-    }
+def _lease(lease: Lease) -> LeaseDocument:
+    return LeaseDocument(
+        set=lease.nic.set,
+        index=lease.index,
+        nic=lease.nic.name,
+        version=lease.nic.version,
+        pool=lease.pool,
+        address=lease.address,
+        prefix=lease.prefix,
+        given=str(lease.given),
+        gateway=lease.gateway,
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
