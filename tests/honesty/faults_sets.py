@@ -248,6 +248,16 @@ def _prepared_users(case, rng):
     return play["vms"]
 
 
+@of_sets("hosts whose licences let no other VM run")
+def _licences(case, _rng, play):
+    """The image is a template, which does not run."""
+    for host in (h for h in case.hosts if h.cluster == play["vm_set"]["cluster"]):
+        if not any(v.on for v in case.on(host)):
+            case.vms.append(Vm(f"busy-{host.name.partition('.')[0]}", host.name, memory_gb=1, more={"folder": "ai"}))
+        host.more["licensed_vms"] = sum(v.on for v in case.on(host))
+    return play["vms"]
+
+
 @fault("a source whose GPU has no room in its addresses", always, of_sets=True)
 def _mmio(case, rng):
     """A vGPU with all memory of a board of more than 16 GB: the VM powers on with a large window and EFI only."""

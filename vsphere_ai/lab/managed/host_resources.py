@@ -12,6 +12,8 @@ from vsphere_ai.lab.store import ManagedObject, fill
 
 MOST_RUNNING, MOST_VCPUS_OF_HOST = 1024, 4096
 """VMs and virtual CPUs that run on a host at most (VMware Configuration Maximums, unverified)."""
+LICENSED_VMS = "licensed_vms"
+"""Among what the lab keeps of a host: how many VMs its licence lets run, 0 for any number."""
 VCPUS_OF_VM = (((7, 0, 1), 768), ((7, 0, 0), 256), ((0, 0, 0), 128))
 """Virtual CPUs of a VM at most, by release (the same)."""
 MOST_MEMORY_MB = 24576 * 1024
@@ -28,7 +30,6 @@ def ceilings(release: tuple[int, ...]) -> dict[str, Any]:
         "maxSupportedVcpus": most_vcpus(release),
         "maxHostSupportedVcpus": MOST_VCPUS_OF_HOST,
         "maxHostRunningVms": MOST_RUNNING,
-        "maxRunningVMs": MOST_RUNNING,
         "maxSupportedVMs": MOST_RUNNING,
         "maxSupportedVmMemory": MOST_MEMORY_MB,
         "featureCapabilitiesSupported": True,
@@ -43,6 +44,8 @@ def ceilings(release: tuple[int, ...]) -> dict[str, Any]:
 def describe(farm: Farm, mo: ManagedObject, spec: HostSpec) -> None:
     """Write into a host what its mainboard is like, and where swap files are that are to be local to it."""
     board, config = farm.host(mo).mainboard, mo["config"]
+    mo.extra[LICENSED_VMS] = spec.licensed_vms
+    mo["capability"].maxRunningVMs = spec.licensed_vms or None
     config.hyperThread = vim.host.CpuSchedulerSystem.HyperThreadScheduleInfo(
         available=spec.hyperthreading or board.threads > board.cores, active=board.threads > board.cores, config=True
     )

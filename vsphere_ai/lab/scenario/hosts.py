@@ -113,7 +113,8 @@ class Host:
     the generation of its processors, `cpu_features_off` are features that its firmware has switched off, such as
     ``AVX512F``. `system_memory_mb` and `system_cpu_mhz` are what ESXi keeps for itself (-1: 1 GB and a 64th of the
     memory, and 500 MHz), which vCenter shows with `shows_system_resources` only.
-    `swap_datastore` is where the swap files of VMs are that are to be local to the host.
+    `swap_datastore` is where the swap files of VMs are that are to be local to the host. `licensed_vms` is how many VMs
+    its licence lets run on it (0: any number).
     `tags` are vSphere tags, each ``Category/name``, `attributes` values of custom attributes by their names.
     """
 
@@ -130,6 +131,7 @@ class Host:
     cpu: str = "icelake"
     cpu_features_off: tuple[str, ...] = ()
     memory_gb: int = 1024
+    licensed_vms: int = 0
     system_memory_mb: int = -1
     system_cpu_mhz: int = -1
     shows_system_resources: bool = True
