@@ -22,8 +22,8 @@ TEXT = b'{"parts":\n  {"a": {"number": 1},\n   "b": {"number": "\xc3\xa4"}}}'
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "f.json:1:1: it is empty"),
-        (b" \n", "f.json:1:1: it is empty"),
+        (b"", "f.json:1:1: it is empty: 0 bytes"),
+        (b" \n", "f.json:1:1: it is empty: 2 bytes"),
         (b'{"parts"', "f.json:1:8: it is not JSON: EOF while parsing an object"),
         (b"\x00" * 40, "f.json:1:1: it is not JSON: expected value"),
         (b"\xff\xfe{", "f.json:1:1: it is not JSON: expected value"),

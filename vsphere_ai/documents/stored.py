@@ -44,8 +44,8 @@ class StoredDocument(StoredPart):
 class DamagedDocument(Storage, title="damaged file", rule="state.damaged"):
     """A file of this tool does not hold what this version writes there. `mark` is where, `field` the key."""
 
-    def __init__(self, mark: Mark, field: str, why: str, remedy: str, rule: str = "") -> None:
-        super().__init__(f"{mark}: {f'{field}: ' if field else ''}{why}", remedy, rule=rule)
+    def __init__(self, message: str, remedy: str, mark: Mark, *, field: str = "", rule: str = "") -> None:
+        super().__init__(f"{mark}: {f'{field}: ' if field else ''}{message}", remedy, rule=rule)
         self.mark, self.field = mark, field
 
 
@@ -58,10 +58,11 @@ def read_stored(model: type[Stored], content: bytes, file: str, first_line: int 
         return model.model_validate_json(content)
     except ValidationError as error:
         if not content.strip():
-            raise DamagedDocument(Mark(file, first_line, 1), "", "it is empty", model.remedy, model.rule) from None
+            mark = Mark(file, first_line, 1)
+            raise DamagedDocument(f"it is empty: {len(content)} bytes", model.remedy, mark, rule=model.rule) from None
         fault = _first(error)
-        mark = _mark(content, fault, file, first_line)
-        raise DamagedDocument(mark, _field(fault["loc"]), _reason(fault), model.remedy, model.rule) from None
+        mark, field = _mark(content, fault, file, first_line), _field(fault["loc"])
+        raise DamagedDocument(_reason(fault), model.remedy, mark, field=field, rule=model.rule) from None
 
 
 def first_fault(error: ValidationError) -> str:

@@ -34,7 +34,7 @@ def _content(path: Path, model: type[StoredDocument]) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise DamagedDocument(Mark(str(path)), "", f"{error.strerror}", model.remedy, model.rule) from None
+        raise DamagedDocument(f"{error.strerror}", model.remedy, Mark(str(path)), rule=model.rule) from None
 
 
 def write_state(path: Path, document: StoredDocument, remedy: str = REMEDY, *, durable: bool = False) -> None:
