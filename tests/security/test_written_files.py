@@ -47,7 +47,7 @@ def _topologies(folder):
 
 
 def _megatron(path):
-    result = SimpleNamespace(exit_code=0, reached=SimpleNamespace(tflops=3.0), test=SimpleNamespace(name="m"), gpus=8)
+    result = SimpleNamespace(findings=(), reached=SimpleNamespace(tflops=3.0), test=SimpleNamespace(name="m"), gpus=8)
     benchmark_megatron._learn(SimpleNamespace(learned=path), result)
 
 
@@ -57,6 +57,7 @@ WRITERS = {
     "report to": lambda path: save_report(path, "report"),
     "run report to": lambda path: save_report(path, "report"),
     "show to": lambda path: app.write_new({path: "- hosts: all\n"}),
+    "health learned": lambda path: app.write_new({path: "profile: {}\n"}),
     "serve to": lambda path: write_textfile(path, b"up 1\n"),
     "bench megatron learned": _megatron,
     "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [ExpectedBandwidth("all_reduce", 1.0)]),
@@ -175,7 +176,7 @@ def test_nothing_but_a_file_is_written_to(name, unfit):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_folder_that_is_not_there_is_named(name, tmp_path):
-    if name == "show to":
+    if name in ("show to", "health learned"):
         pytest.skip("it makes the folder")
     with pytest.raises(UsageError) as raised:
         WRITERS[name](tmp_path / "missing" / "x.json")
