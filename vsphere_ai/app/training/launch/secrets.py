@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.secret_ref import NoPassword, Secret, parse
 from vsphere_ai.training.job import TrainingJob
@@ -48,7 +49,7 @@ def file_text(file: NodeFile, secrets: JobSecrets) -> str:
     """Return the text of a file of a run; the one with variables has the secrets."""
     if file.name != VARIABLES_FILE or not secrets:
         return file.text
-    return json.dumps(revealed(json.loads(file.text), secrets), indent=2) + "\n"
+    return json.dumps(revealed(json_value(file.text), secrets), indent=2) + "\n"
 
 
 def _purpose(name: str) -> str:
