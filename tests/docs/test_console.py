@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ANY = "..."
 STATE = "~/.local/state/vsphere-ai"
-COMMANDS = ("vsphere-ai", "cp", "grep", "sed")
+COMMANDS = ("vsphere-ai", "cat", "cp", "grep", "sed")
 
 
 def name_of(page: Path) -> str:

@@ -37,9 +37,10 @@ def report_source(what: str) -> PlanDocument | Certificate | PrintedDocument:
         values = json_value(text)
         if isinstance(values, dict) and "fleet_version" in values:
             fleet_plan_of(text, path)
-        if isinstance(values, dict) and "digest" in values:  # a certificate has findings as well
-            return opened(values)
-        return _plan(values) or printed(values, what) or opened(values)
+        if plan := _plan(values):
+            return plan
+        is_sealed = isinstance(values, dict) and "digest" in values  # a certificate has findings, as JSON of check has
+        return (None if is_sealed else printed(values, what)) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
