@@ -1,11 +1,11 @@
-"""vSphere HA admission control: capacity that a cluster keeps for restarts."""
+"""vSphere HA: hosts and capacity that a cluster keeps for restarts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, requirement
+from vsphere_ai.admission.base import MOVES, STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.admission.ha_slots import DEFAULT_MHZ, SlotPolicy, policy_of, slots_left
 from vsphere_ai.admission.machine import NOTHING, Bounds, Machine
 from vsphere_ai.admission.requirements import cpu_reservation as cpu
@@ -14,6 +14,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.text import counted
 
 CONTROL, MEMORY, CPU = "summary.admissionControlInfo", "summary.effectiveMemory", "summary.effectiveCpu"
+HOSTS = "ClusterFailoverHostAdmissionControlPolicy"
 PERCENTAGE, SLOTS = "ClusterFailoverResourcesAdmissionControlPolicy", "ClusterFailoverLevelAdmissionControlPolicy"
 FEWEST = 2
 """Hosts in service below which no other one is left to restart VMs on. Whether a percentage then refuses is unverified:
@@ -22,6 +23,24 @@ REMEDY = "power off VMs, reserve less, or change HA admission control"
 WINDOWS = "power off VMs, take fewer hosts at once, or change HA admission control"
 BAND = 1.0
 """Percentage points by which a figure that vCenter shows may differ from its own: how it rounds is unverified."""
+
+
+@requirement(
+    "admission.failover-host",
+    "Dedicated failover hosts of vSphere HA",
+    occasions=STARTS | MOVES,
+    source="vSphere Availability 8.0, dedicated failover hosts; vSphere API, DisallowedOperationOnFailoverHost",
+    reads={"ClusterComputeResource": ("configurationEx",)},
+    faults=("DisallowedOperationOnFailoverHost",),
+)
+def failover_host(case: AdmissionCase) -> Reason | None:
+    """A host that vSphere HA keeps for a failover powers no VM on, and takes none by vMotion."""
+    cluster = case.situation.cluster(case.host.ref)
+    policy = policy_of(cluster)
+    if cluster is None or policy.get("_typeName") != HOSTS or case.host.ref not in (policy.get("failoverHosts") or ()):
+        return None
+    message = f"{cluster.name} keeps it as a failover host of vSphere HA"
+    return case.no(message, "choose another host", fault="DisallowedOperationOnFailoverHost")
 
 
 @requirement(

@@ -1,4 +1,6 @@
-"""vMotion network: both hosts of a migration have a VMkernel adapter that carries vMotion (VMotionNotConfigured).
+"""vMotion: a VM that is not bound to logical processors (AffinityConfigured), between hosts with a network for it.
+
+Both hosts of a migration have a VMkernel adapter that carries vMotion (VMotionNotConfigured).
 
 vCenter Server and Host Management 8.0, host configuration for vMotion. A scenario that describes no VMkernel adapter of
 a host leaves its management network open, too: such a host migrates.
@@ -27,6 +29,16 @@ def vmotion_network(case: LabCase) -> Faults:
                 failedHostEntity=host.ref,
                 msg=f"The vMotion interface is not configured (or is misconfigured) on the host '{host['name']}'.",
             )
+
+
+@requirement(24, frozenset({Occasion.VMOTION, Occasion.EVACUATE}), CheckTests.SOURCE)
+def cpu_affinity(case: LabCase) -> Faults:
+    """Yield a fault where the VM is bound to processors."""
+    affinity = case.config.cpuAffinity
+    if affinity is not None and affinity.affinitySet and not case.runs_here:
+        yield vim.fault.AffinityConfigured(
+            configuredAffinity=["cpu"], msg="The virtual machine has CPU affinity configured and cannot be migrated."
+        )
 
 
 def _is_ready(host: ManagedObject) -> bool:
