@@ -91,7 +91,8 @@ def test_calls_go_to_hosts_that_have_a_gpu_or_an_rdma_nic(run, command, asked):
         ("- hosts: esx*\n  uplinks: {dvs-lan: {Uplink 1: vmnic0}}\n", (0, 0, 0)),
         ("- datacenters: '*'\n  switches: {dvs-lan: {mtu: 9000}}\n", (2, 0, 1)),  # PVRDMA may go over it
         ("- hosts: gpu01.lab.local\n  graphics: {default_type: shared_direct}\n", (0, 1, 0)),
-        ("- vms: a\n  vgpu: []\n", (0, PLAIN + 2, 0)),  # it may run on any of them: their drivers count
+        ("- vms: a\n  vgpu: [grid_t4-16q]\n", (0, PLAIN + 2, 0)),  # it may run on any of them: their drivers count
+        ("- vms: a\n  vgpu: []\n", (0, 0, 0)),  # without a vGPU no driver counts
         ("- vms: a\n  pvrdma: [{port_group: dvpg-rdma}]\n", (PLAIN + 2, 0, PLAIN + 2)),  # it may run on any of them
     ],
 )

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 
 from support.manifests import checked
 from vsphere_ai.benchmarks.baseline import read_baseline
-from vsphere_ai.benchmarks.history import read_history
 from vsphere_ai.benchmarks.nccl.nccl_json import parse_json
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.burn import MARK, read_report, samples_in
+from vsphere_ai.documents.benchmark_history import BenchmarkResult
+from vsphere_ai.documents.stored import read_stored
 from vsphere_ai.fabric.nic_settings import coalescing_in, pauses_in
 from vsphere_ai.gpu.mig import parted
 from vsphere_ai.gpu.smi.device_paths import parse_device_paths, parse_gpu_list
@@ -30,6 +31,9 @@ from vsphere_ai.training.machine import machine_of
 from vsphere_ai.training.ras import read_answer
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
+RESULT = BenchmarkResult(
+    at=NOW.timestamp(), set="train", benchmark="nccl", operation="all_reduce", ranks=8, size=8 << 30, value=180.5
+)
 LIST = """GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d0ba5f3-0000-1111-2222-333344445555)
   MIG 1c.3g.40gb  Device  0: (UUID: MIG-GPU-5d0ba5f3-0000-1111-2222-333344445555/2/0)
 Unable to determine the device handle for GPU 0000:4B:00.0: Unknown Error
@@ -178,7 +182,7 @@ OTHER_FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "nccl-tests JSON": ([json.dumps(NCCL_JSON), "NCCL INFO x\n" + json.dumps(NCCL_JSON, indent=1)], parse_json),
     "baseline": ([BASELINE], lambda text: read_baseline(text, "b.yml")),
     "Megatron baseline": ([MEGATRON], lambda text: megatron_baseline.read(text, "b.yml")),
-    "history": (['{"at": "2026-05-01", "kind": "nccl"}\n'], lambda text: read_history(text.splitlines())),
+    "history": ([RESULT.as_text()], lambda text: read_stored(BenchmarkResult, text.encode(), "history.jsonl")),
     "burn": ([f'{MARK}{{"gpus": [], "seconds": 3}}\n'], lambda text: read_report(text.splitlines())),
     "burn samples": (["00000000:3B:00.0, 1410, 1410, 400.5, 61, 0x0000000000000001\n"], samples_in),
     "RAS": (

@@ -39,8 +39,8 @@ def report_source(what: str) -> PlanDocument | Certificate | PrintedDocument:
             fleet_plan_of(text, path)
         if plan := _plan(values):
             return plan
-        is_sealed = isinstance(values, dict) and "digest" in values  # a certificate has findings, as JSON of check has
-        return (None if is_sealed else printed(values, what)) or opened(values)
+        is_accepted = isinstance(values, dict) and "gates" in values  # a certificate has findings, as JSON of check has
+        return (None if is_accepted else printed(values, what)) or opened(values)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{what} is neither a plan, nor a certificate, nor JSON of {_commands()}: {error}",
