@@ -1,4 +1,4 @@
-"""Tables of dated facts, made anew from public material: ``python -m tools.facts TABLE SOURCE``.
+"""Tables of dated facts, made again from public material: ``python -m tools.facts TABLE SOURCE``.
 
 SOURCE is a folder or file that was fetched before: for ``accelerate`` the unpacked wheel (or ``src``) of the release,
 for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag. A table gets the day of today. What an
@@ -31,9 +31,9 @@ class NotASource(ValueError):
 
 
 def _class(path: Path, name: str) -> ast.ClassDef:
-    found = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef))
+    classes = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef))
     try:
-        return next(node for node in found if node.name == name)
+        return next(node for node in classes if node.name == name)
     except StopIteration:
         raise NotASource(f"{path}: there is no class {name}; give the package accelerate") from None
 
@@ -109,7 +109,7 @@ def _comments(text: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Make a table anew; 1 where the source is none."""
+    """Make a table again; 1 where the source is none."""
     if len(argv) != 2 or argv[0] not in MAKERS:
         print(f"usage: python -m tools.facts {'|'.join(MAKERS)} SOURCE", file=sys.stderr)
         return 2

@@ -64,17 +64,17 @@ class Peers:
 
     def gathered(self, address: str, port: int) -> list[socket.socket]:
         """Wait for the other ranks; return their connections."""
-        found = {}
+        links = {}
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind((address, port))
             server.listen(self.world)
             server.settimeout(PATIENCE)
-            while len(found) < self.world - 1:
+            while len(links) < self.world - 1:
                 link, _ = server.accept()
                 link.settimeout(PATIENCE)
-                found[int(received(link, 1)[0])] = link
-        return [found[rank] for rank in sorted(found)]
+                links[int(received(link, 1)[0])] = link
+        return [links[rank] for rank in sorted(links)]
 
     def joined(self, address: str, port: int) -> socket.socket:
         """Connect to rank 0, which may not listen yet."""
@@ -109,14 +109,14 @@ def sent(link: socket.socket, values: list[float]) -> None:
 
 def received(link: socket.socket, count: int) -> list[float]:
     """Return so many numbers; the end of the connection ends the job."""
-    found = b""
-    while len(found) < count * NUMBER.size:
-        part = link.recv(count * NUMBER.size - len(found))
+    content = b""
+    while len(content) < count * NUMBER.size:
+        part = link.recv(count * NUMBER.size - len(content))
         if not part:
             time.sleep(AFTER)
             sys.exit("another rank is gone")
-        found += part
-    return [each[0] for each in NUMBER.iter_unpack(found)]
+        content += part
+    return [each[0] for each in NUMBER.iter_unpack(content)]
 
 
 def newest(folder: str) -> tuple[int, list[float]]:
@@ -125,8 +125,8 @@ def newest(folder: str) -> tuple[int, list[float]]:
     if not names:
         return 0, [0.0] * SIZE
     with open(os.path.join(folder, names[-1])) as file:
-        found = json.load(file)
-    return found["step"], [float.fromhex(text) for text in found["weights"]]
+        checkpoint = json.load(file)
+    return checkpoint["step"], [float.fromhex(text) for text in checkpoint["weights"]]
 
 
 def keep(folder: str, step: int, weights: list[float]) -> None:

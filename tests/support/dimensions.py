@@ -19,8 +19,8 @@ PROFILE = "grid_a100-20c"
 DISABLED = ("Disabled", "Disabled")
 FOLLOWS = 3.0
 """What the second doubling of a dimension may add, against the first: 2 is proportional, 4 a product."""
-FEW = 40
-"""Runs of a line at the largest size below which it is not judged."""
+FEW = 30
+"""Runs of a line that the second doubling has to add before it is judged: a product adds three quarters of all."""
 
 
 @dataclass(frozen=True)
@@ -226,20 +226,13 @@ def grows_faster(work: Sequence[Callable[[], object]]) -> dict[str, tuple[int, .
     """Return the lines that run more often than in proportion, with their counts; `work` doubles each time.
 
     The largest is done once before: what is kept for the life of a process, such as names that were parsed, does not
-    grow. Lines are counted twice, and those count that grow each time: what earlier tests left in a bounded cache is
-    pushed out of it in the first round, which is no growth of the work itself.
+    grow.
     """
     work[-1]()
-    found = _faster(work)
-    again = _faster(work) if found else found
-    return {name: counts for name, counts in again.items() if name in found}
-
-
-def _faster(work: Sequence[Callable[[], object]]) -> dict[str, tuple[int, ...]]:
     small, medium, large = map(lines_run, work)
     found = {}
     for name, most in large.items():
         first, second = medium[name] - small[name], most - medium[name]
-        if most >= FEW and second > FOLLOWS * max(first, 1):
+        if second >= FEW and second > FOLLOWS * max(first, 1):
             found[name] = (small[name], medium[name], most)
     return found

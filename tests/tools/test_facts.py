@@ -1,4 +1,4 @@
-"""Tables of dated facts are made anew from public material, and keep what is older."""
+"""Tables of dated facts are made again from public material, and keep what is older."""
 
 from __future__ import annotations
 

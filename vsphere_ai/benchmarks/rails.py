@@ -46,8 +46,8 @@ class RdmaResult:
         if not self.rails:
             return of_run("rdma.not-measured", "unknown", "no rail was measured"), *self.left
         judged = ((rate, check, accused) for rate, check, accused in self.rails if check)
-        found = (_of_rail(rate, check, accused) for rate, check, accused in judged)
-        return or_passed((*found, *self.left), "every rail was measured, and none is slow")
+        of_rails = (_of_rail(rate, check, accused) for rate, check, accused in judged)
+        return or_passed((*of_rails, *self.left), "every rail was measured, and none is slow")
 
 
 @dataclass(frozen=True)

@@ -58,9 +58,9 @@ class ParseResult:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is to say of each run, with its file, and what is missing; not known where there is no run at all."""
-        found = (*self._of_runs(), *self.missing)
+        findings = (*self._of_runs(), *self.missing)
         text = "no output of nccl-tests, perftest or Megatron was found"
-        return found or (of_run("bench.no-run", "unknown", text, "give the output of a run"),)
+        return findings or (of_run("bench.no-run", "unknown", text, "give the output of a run"),)
 
     def _of_runs(self) -> Iterator[Finding]:
         every = [(run.file, run.checks) for run in self.runs] + [(other.file, other.checks) for other in self.others]

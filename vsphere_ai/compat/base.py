@@ -174,12 +174,12 @@ class RuleCase:
 
         Any kind may. One that gives the VM a device and sets what this implies comes before one that states it.
         """
-        found = []
+        values = []
         for kind in sorted(self.view.planned_kinds(self.ref)):
             traits, state = kinds()[kind].traits, self.view.state(self.ref, kind)
             fields = (own[path] for own in (traits.implies, traits.decides) if path in own)
-            found += [PlannedValue(kind, field, value) for field in fields if getattr(state, field, None) == value]
-        return min(found, key=lambda planned: not is_observed(kinds()[planned.kind], planned.field), default=None)
+            values += [PlannedValue(kind, field, value) for field in fields if getattr(state, field, None) == value]
+        return min(values, key=lambda planned: not is_observed(kinds()[planned.kind], planned.field), default=None)
 
     @property
     def own(self) -> Target:

@@ -97,8 +97,8 @@ def _field(location: Location) -> str:
 
 def _mark(content: bytes, fault: ErrorDetails, file: str, first_line: int) -> Mark:
     if fault["type"] == "json_invalid":
-        found = _AT.search(fault["msg"])
-        line, column = map(int, found.groups()) if found else (1, 1)
+        place = _AT.search(fault["msg"])
+        line, column = map(int, place.groups()) if place else (1, 1)
         return Mark(file, first_line + line - 1, max(column, 1))
     text = content.decode()  # it is UTF-8: it was read as JSON
     at = position(text, fault["loc"])
@@ -138,5 +138,5 @@ def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    blank = _SPACE.match(text, at)
+    return blank.end() if blank else at

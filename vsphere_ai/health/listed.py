@@ -26,31 +26,31 @@ def listed_findings(node: Node, guest: GuestFacts, parts: Mapping[int, str]) -> 
         return
     values = {gpu.index: gpu for gpu in guest.gpus}
     for gpu in guest.listed.gpus:
-        said = VmJudge(node, parts.get(gpu.index, f"GPU {gpu.index}"))
+        finding = VmJudge(node, parts.get(gpu.index, f"GPU {gpu.index}"))
         shown = values.get(gpu.index)
         if shown is None:
             message = f"`nvidia-smi -L` lists it ({gpu.uuid}), and nvidia-smi shows no values of it"
-            yield said("gpu-fault", "fail", message, "reset the GPU, or power the VM off and on")
+            yield finding("gpu-fault", "fail", message, "reset the GPU, or power the VM off and on")
         elif shown.mig and not shown.fault and not gpu.devices:
             message = "MIG mode is on, and it has no MIG device: CUDA programs cannot use it"
-            yield said("gpu-mig", "fail", message, "create GPU and compute instances, or switch MIG mode off")
+            yield finding("gpu-mig", "fail", message, "create GPU and compute instances, or switch MIG mode off")
 
 
 def path_findings(node: Node, host: HostFacts, parts: Mapping[int, str]) -> Iterator[VmFinding]:
     """Yield the GPUs whose RDMA devices are far away, as the guest shows them; an unknown path is no finding."""
     ready = is_prepared(host.settings, host.place)
     for gpu in node.shown.gpus if node.shown is not None else ():
-        said = VmJudge(node, parts.get(gpu.index, f"GPU {gpu.index}"))
+        finding = VmJudge(node, parts.get(gpu.index, f"GPU {gpu.index}"))
         names = ", ".join(nic.device for nic in gpu.nics)
         if gpu.is_across and _is_near_on_host(node, gpu):
             message = f"the guest shows {names} on another NUMA node (SYS), and on the host one of its NICs is near it"
-            yield said("gpu-nic", "warn", message, TOPOLOGY_FILE)
+            yield finding("gpu-nic", "warn", message, TOPOLOGY_FILE)
         elif gpu.is_across:
             message = f"{names}: on another NUMA node (SYS), so that its traffic crosses the link between the sockets"
-            yield said("gpu-nic", "warn", message, "give the VM a GPU and a NIC of one NUMA node")
+            yield finding("gpu-nic", "warn", message, "give the VM a GPU and a NIC of one NUMA node")
         elif ready and (far := _not_direct(gpu)):
             message = f"the guest shows {far}: NCCL uses GPUDirect RDMA by itself up to PXB"
-            yield said("gpu-nic", "info", message, f"{TOPOLOGY_FILE}; or set `gdr_level` of the job")
+            yield finding("gpu-nic", "info", message, f"{TOPOLOGY_FILE}; or set `gdr_level` of the job")
 
 
 def _not_direct(gpu: ShownGpu) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from vsphere_ai.model.estate.agent_vms import PATHS, agent_of, manager_of
-from vsphere_ai.model.estate.indexes import Changed, Found, Index, indexed, with_changes
+from vsphere_ai.model.estate.indexes import Changed, Index, ReferencesByKey, indexed, with_changes
 from vsphere_ai.model.estate.observed import Logged, laid_over
 from vsphere_ai.model.state import Target, TargetKind
 
@@ -179,7 +179,7 @@ class Estate:
         own = (self.objects[ref] for ref in self._index(index).get(key, ()))
         return tuple(sorted(own, key=lambda f: (f.name, f.ref)))
 
-    def _index(self, index: Index) -> Found:
+    def _index(self, index: Index) -> ReferencesByKey:
         """Return an index: that of the estate from which this one was made, with what has changed since."""
         line = [self]  # this estate, the one it was made of, and so on, up to one that has the index
         while index not in line[-1]._indexes and "_made_of" in line[-1].__dict__:
@@ -192,7 +192,7 @@ class Estate:
         return found
 
     @cached_property
-    def _indexes(self) -> dict[Index, Found]:
+    def _indexes(self) -> dict[Index, ReferencesByKey]:
         return {}
 
     def kind_of(self, ref: str) -> TargetKind | None:

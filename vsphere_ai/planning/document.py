@@ -266,14 +266,14 @@ def changes_since(saved: PlanDocument, plan: Plan) -> str:
 
 
 def _lines(document: PlanDocument) -> list[str]:
-    found = [
+    lines = [
         f"{i.target.name}: {i.kind} {c.field.replace('_', ' ')} {_words(c.before)} → {_words(c.after)}"
         for i in document.items
         for c in i.changes
     ]
-    found += [f"{p.target.name if p.target else document.vcenter.name}: {p.message}" for p in document.problems]
-    found += [f"{each.host.name}: lost on reboot: {what}" for each in document.impact.lost for what in each.what]
-    return found + [f"{step.target.name}: {step.summary}" for step in document.steps]
+    lines += [f"{p.target.name if p.target else document.vcenter.name}: {p.message}" for p in document.problems]
+    lines += [f"{each.host.name}: lost on reboot: {what}" for each in document.impact.lost for what in each.what]
+    return lines + [f"{step.target.name}: {step.summary}" for step in document.steps]
 
 
 def _words(value: object) -> str:

@@ -363,8 +363,8 @@ def _no_room(final: Situation, desired: TargetPlans, changing: Iterable[Target])
     if not concerned:
         return
     spare = max((p.spare_hosts for p in desired.values()), default=0)
-    found = problems_of(final.view, _to_run(estate, desired), spare, final)
-    yield from (p for p in found if p.target.ref in concerned)
+    problems = problems_of(final.view, _to_run(estate, desired), spare, final)
+    yield from (p for p in problems if p.target.ref in concerned)
 
 
 def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[PlanItem]:

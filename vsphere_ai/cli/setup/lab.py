@@ -141,9 +141,11 @@ def down() -> None:
     """
     from vsphere_ai.lab.front import process
 
-    found = process.find(lab_dir()) if is_dry_run() else None
-    if found is not None:
-        click.echo(f"The lab with the scenario {found.scenario} (process {found.pid}) would stop. Nothing was changed.")
+    active = process.find(lab_dir()) if is_dry_run() else None
+    if active is not None:
+        click.echo(
+            f"The lab with the scenario {active.scenario} (process {active.pid}) would stop. Nothing was changed."
+        )
         return
     if is_dry_run():
         click.echo("No lab is running.")

@@ -26,10 +26,10 @@ def _run(form: Form, what: Sequence[str], chosen: str, checked: Sequence[Path], 
 
     one_of(what, checked)
     if checked:
-        found = app.check_node_files(form, checked)
-        for note in found.notes:
+        result = app.check_node_files(form, checked)
+        for note in result.notes:
             click.echo(note)
-        click.echo(f"{counted(found.count, 'check' if form == 'nhc' else 'rule')}, no fault")
+        click.echo(f"{counted(result.count, 'check' if form == 'nhc' else 'rule')}, no fault")
     else:
         click.echo(app.export_nodes(app.NodesExportRequest(form, what, chosen, estate), show_event), nl=False)
     return 0

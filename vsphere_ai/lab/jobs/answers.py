@@ -40,8 +40,8 @@ class ModelServer(socketserver.ThreadingTCPServer):
             token, argv = str(asked["token"]), [str(word) for word in asked["argv"]]
         except (ValueError, KeyError, TypeError) as fault:
             return ShellResult(2, "", f"the question cannot be read: {fault}\n")
-        found = next((own for known, own in self._guests.items() if hmac.compare_digest(known, token)), None)
-        return found(argv) if found else ShellResult(2, "", "the token is not that of a guest\n")
+        guest = next((own for known, own in self._guests.items() if hmac.compare_digest(known, token)), None)
+        return guest(argv) if guest else ShellResult(2, "", "the token is not that of a guest\n")
 
     def close(self) -> None:
         """Answer nothing any more."""
@@ -53,6 +53,6 @@ class _Question(socketserver.StreamRequestHandler):
     server: ModelServer
 
     def handle(self) -> None:
-        found = self.server.answer(self.rfile.readline(LONGEST))
-        answered = {"status": found.status, "stdout": found.stdout, "stderr": found.stderr}
+        result = self.server.answer(self.rfile.readline(LONGEST))
+        answered = {"status": result.status, "stdout": result.stdout, "stderr": result.stderr}
         self.wfile.write(json.dumps(answered).encode())

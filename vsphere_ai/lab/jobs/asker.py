@@ -22,13 +22,13 @@ def main(path: str, command: Sequence[str]) -> int:
             sock.settimeout(None)  # a program that a defect lets hang, hangs
             sock.sendall(json.dumps({"token": place["token"], "argv": list(command)}).encode() + b"\n")
             with sock.makefile("rb") as answer:
-                found = json.loads(answer.read())
+                result = json.loads(answer.read())
     except (OSError, ValueError) as fault:
         sys.stderr.write(f"{command[0]}: the lab does not answer: {fault}\n")
         return UNREACHABLE
-    sys.stdout.write(found["stdout"])
-    sys.stderr.write(found["stderr"])
-    return int(found["status"])
+    sys.stdout.write(result["stdout"])
+    sys.stderr.write(result["stderr"])
+    return int(result["status"])
 
 
 if __name__ == "__main__":

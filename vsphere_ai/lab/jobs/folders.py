@@ -34,9 +34,9 @@ def sweep(directory: Path) -> None:
 
 def processes_of(directory: Path) -> list[int]:
     """Return the processes of this user that carry the mark of the guests of a lab, zombies excepted."""
-    mark, found = f"{OF_LAB}={directory}".encode(), []
+    mark, processes = f"{OF_LAB}={directory}".encode(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             if mark in file.read().split(b"\0"):
-                found.append(int(name))
-    return found
+                processes.append(int(name))
+    return processes

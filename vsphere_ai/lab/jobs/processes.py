@@ -37,7 +37,7 @@ LONGEST_COMMAND = 128 * 1024 - 1
 """Bytes of one word of a command (Linux, MAX_ARG_STRLEN)."""
 TOO_LONG, GONE = 126, 255
 DRAIN = 1.0
-"""Seconds after the end of a command until what it left behind may no longer write to its channel."""
+"""Seconds after the end of a command until what it left behind may not write any more to its channel."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -85,9 +85,9 @@ class JobMachine:
 
 def _in_names(names: GuestNames, answer: Answer, argv: Sequence[str]) -> ShellResult:
     """Return what the model answers to a process of a guest, in the names that the process knows."""
-    found = answer([names.outward(word.encode()).decode() for word in argv])
-    inward = (names.inward(text.encode()).decode() for text in (found.stdout, found.stderr))
-    return ShellResult(found.status, *inward)
+    result = answer([names.outward(word.encode()).decode() for word in argv])
+    inward = (names.inward(text.encode()).decode() for text in (result.stdout, result.stderr))
+    return ShellResult(result.status, *inward)
 
 
 def _write_programs(folder: Path, place: dict[str, object]) -> None:
@@ -132,9 +132,9 @@ class _InitProcess:
     def hear(self) -> None:
         """Note which commands have ended, until it has ended itself; then all have."""
         while message := _received(self.sock):
-            found = json.loads(message)
-            if command := self.commands.pop(found["number"], None):
-                command.end(found["code"])
+            report = json.loads(message)
+            if command := self.commands.pop(report["number"], None):
+                command.end(report["code"])
         self.process.wait()
         self.sock.close()
         while self.commands:

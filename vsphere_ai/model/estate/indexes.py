@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from vsphere_ai.model.estate.observed import laid_over
 
-Found = Mapping[Hashable, tuple[str, ...]]
+ReferencesByKey = Mapping[Hashable, tuple[str, ...]]
 """References of objects by key."""
 
 
@@ -24,8 +24,8 @@ class Referenced(Protocol):
 class Index:
     """Keys of the objects of some managed types.
 
-    `keys` returns the keys of one object, from its own facts alone: what an object has is found out anew only where it
-    was read anew.
+    `keys` returns the keys of one object, from its own facts alone: what an object has is derived again only
+    where it was read again.
     """
 
     types: tuple[str, ...]
@@ -43,7 +43,7 @@ class Changed(NamedTuple):
     now: Referenced
 
 
-def indexed(index: Index, objects: Iterable[Referenced]) -> Found:
+def indexed(index: Index, objects: Iterable[Referenced]) -> ReferencesByKey:
     """Return the references of objects by their keys."""
     found: dict[Hashable, list[str]] = {}
     for facts in objects:
@@ -52,7 +52,7 @@ def indexed(index: Index, objects: Iterable[Referenced]) -> Found:
     return {key: tuple(refs) for key, refs in found.items()}
 
 
-def with_changes(index: Index, found: Found, changes: Iterable[Changed]) -> Found:
+def with_changes(index: Index, found: ReferencesByKey, changes: Iterable[Changed]) -> ReferencesByKey:
     """Return what an index has once objects have changed; what it costs does not grow with the other objects."""
     more: dict[Hashable, tuple[str, ...]] = {}
     for before, now in changes:

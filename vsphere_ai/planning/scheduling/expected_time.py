@@ -149,8 +149,8 @@ class Pace:
 
     def now(self) -> StepTimes:
         """Return what each step takes: what it took where it has ended, else what such steps take in this run."""
-        found = {p.id: self._of(p) for p in self.steps} if self._took else self.times.steps
-        return replace(self.times, steps=found)
+        steps = {p.id: self._of(p) for p in self.steps} if self._took else self.times.steps
+        return replace(self.times, steps=steps)
 
     def _of(self, planned: PlannedStep) -> Usual:
         usual, own = self.times.steps[planned.id], self._took.get(sort_of(what(planned.step), planned.step.summary))

@@ -134,8 +134,8 @@ def assessment_markdown(found: Sequence[Finding], not_applicable: Sequence[str],
         for line in sorted(lines_of(own), key=lambda e: WORST.index(e.finding.verdict)):
             first = line.finding
             seen = "; ".join(f"{path} = {value}" for path, value in first.evidence)
-            said = map(markdown_text, (line.text, seen, first.remedy))
-            cells = (first.verdict, f"`{first.rule}`", *said)
+            texts = map(markdown_text, (line.text, seen, first.remedy))
+            cells = (first.verdict, f"`{first.rule}`", *texts)
             lines.append(f"| {' | '.join(cells)} |")
         lines += [f"| not applicable | `{rule}` | | | |" for rule in without]
     return "\n".join(lines)

@@ -64,11 +64,11 @@ class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
         """The uplinks of port groups: active ones, standby ones, or both."""
-        found = {}
+        by_group = {}
         for order in (c for c in corrections if isinstance(c, PortGroupUplinks)):
             uplinks = {"active_uplinks": order.active, "standby_uplinks": order.standby}
-            found[order.name] = {field: names for field, names in uplinks.items() if names}
-        return found
+            by_group[order.name] = {field: names for field, names in uplinks.items() if names}
+        return by_group
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
