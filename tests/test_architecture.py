@@ -525,6 +525,11 @@ def test_the_contract_of_a_kind_is_small():
     assert len(methods | attributes) <= MAX_METHODS
 
 
+def test_no_kind_has_a_method_that_nothing_calls():
+    """What an operator should know of a change is `remarks`; `notes` is a key of `vm_set`."""
+    assert not [name for name, cls in kinds().items() if callable(getattr(cls, "notes", None))]
+
+
 def kind_modules() -> list[str]:
     return sorted({cls.__module__.rpartition(".")[2] for cls in kinds().values()})
 

@@ -79,6 +79,12 @@ def _linked(_case, _rng, play):
     return sets.IMAGE
 
 
+@of_sets("a custom attribute that is not there")
+def _attribute(_case, _rng, play):
+    play["vm_set"]["custom_attributes"] = {"Owner of the VMs": "ml"}
+    return "Owner of the VMs"
+
+
 @of_sets("a port group that is not there")
 def _group(_case, _rng, play):
     play["vm_set"]["nics"][-1]["port_group"] = "dvpg-gone"

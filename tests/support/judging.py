@@ -44,7 +44,7 @@ def judge(state: Any, target: Target, estate: Estate, **of_view: Any) -> Judged:
     steps = tuple(settled.steps(change, later)) if fields and not problems else ()
     assert steps or problems or not fields, f"a change that nothing makes and nothing refuses: {fields}"
     assert not undeclared(steps)
-    return Judged(settled, fields, problems, steps, tuple(settled.notes(target, later)))
+    return Judged(settled, fields, problems, steps, tuple(settled.remarks(target, later)))
 
 
 def plan_one(estate: Estate, target: Target, *states: Any, **options: Any) -> Plan:

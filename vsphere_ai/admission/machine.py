@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vsphere_ai.fabric import pci
+from vsphere_ai.fabric import drives, pci
 from vsphere_ai.fabric.host_cpus import AUTO_CORES, VM_CORES, cores_of_socket
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.gpu.devices import is_vgpu
@@ -36,7 +36,7 @@ PATHS = (
     *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE, SETTINGS),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
-SRIOV, PVRDMA, CDROM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualCdrom"
+SRIOV, PVRDMA = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma"
 _SPEC: Mapping[str, str] = {
     "numCPUs": CPUS,
     "numCoresPerSocket": VM_CORES,
@@ -269,13 +269,6 @@ def _stores(backings: Iterable[VirtualObject]) -> Iterable[str]:
 
 
 def _drives(devices: Iterable[VirtualObject]) -> Iterable[tuple[str, str]]:
-    for device in devices:
-        backing, connect = device.get("backing") or {}, device.get("connectable") or {}
-        if not connect.get("connected"):
-            continue
-        kind = str(backing.get("_typeName") or "")
-        label = str((device.get("deviceInfo") or {}).get("label") or device.get("_typeName"))
-        if device.get("_typeName") == CDROM and "Iso" in kind:
-            yield label, str(backing.get("fileName") or "")
-        elif "Remote" in kind or (device.get("_typeName") == CDROM and ("Atapi" in kind or "Passthrough" in kind)):
-            yield label, "a device of the host" if "Remote" not in kind else "a device of a client"
+    for device in filter(drives.is_connected, devices):
+        if (what := drives.content(device)) is not None:
+            yield drives.label(device), what

@@ -327,7 +327,7 @@ def _plan_state(result: _Pass, target: Target, state: Resource, says: bool) -> N
     fields = differences(shown_now, shown) if needed else ()
     if now is not None and isinstance(settled, MakesVms):
         fields = tuple(replace(f, effect=settled.effect(f, target, view)) for f in fields)
-    result.items.append(PlanItem(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
+    result.items.append(PlanItem(target, state.kind, fields, recreate, tuple(settled.remarks(target, planned))))
 
 
 def _after_reboots(before: View, rebooting: frozenset[str]) -> View:

@@ -107,6 +107,8 @@ class CollectorRequest:
     seen: Callable[[Mapping[str, Facts]], None] | None = None  # gets the light reading, before anything else is done
     outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """More paths that are read of every object of a type."""
+    services: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths that are read of services of vCenter, by their names in its ServiceContent."""
     remembered: ProbeMemory = field(default_factory=ProbeMemory)
     """What hosts have answered to probes before."""
 
@@ -119,7 +121,7 @@ def collect(vcenter: VCenter, shells: Shells | None, request: CollectorRequest) 
     """
     report = request.progress or (lambda _line: None)
     report(f"{vcenter.name}: reading the inventory")
-    objects = vcenter.read(_everywhere(request))
+    objects = vcenter.read(_everywhere(request)) | _services(vcenter, request)
     if request.seen:
         request.seen(objects)
     stops = request.start_ssh and shells is not None
@@ -161,7 +163,7 @@ def collect_one(
     For a run that has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
     """
     others = {kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN}
-    objects = vcenter.read(others) if shared else {}
+    objects = vcenter.read(others) | _services(vcenter, request) if shared else {}
     objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths_read(request))
     objects = _sound(Estate(vcenter.about, objects), request, depth)
     return _with_answers(vcenter, shells, request, objects, depth)
@@ -171,6 +173,13 @@ def paths_read(request: CollectorRequest) -> dict[str, tuple[str, ...]]:
     """Return the property paths of hosts and VMs that are read of those in `collect_one`."""
     closely = _closely(request)
     return {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
+
+
+def _services(vcenter: VCenter, request: CollectorRequest) -> dict[str, Facts]:
+    """Return what is read of services; one that this server does not have is left out."""
+    known = ((vcenter.service(name), paths) for name, paths in request.services.items())
+    paths = {ref: paths for ref, paths in known if ref is not None}
+    return vcenter.read_objects(list(paths), {r.partition(":")[0]: p for r, p in paths.items()}) if paths else {}
 
 
 def _sound(estate: Estate, request: CollectorRequest, depth: Depth) -> dict[str, Facts]:

@@ -89,7 +89,7 @@ class Resource(State, ABC):
         """Return the wanted state in full: what a playbook leaves out is taken from the present state."""
         return self.filled(view.get(type(self), target.ref))
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Yield what an operator should know about this change before approving it."""
         return iter(())
 

@@ -129,7 +129,7 @@ class GpuDirect(Resource):
         elif kernel.ats_support is not True:
             yield self.problem(target, "ats", f"ATS is off in the kernel of {on.name}", remedy)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what cannot be seen from here, and where the way is only just good enough."""
         on = view.estate.host_of(target.ref)
         if not self.enabled or on is None:

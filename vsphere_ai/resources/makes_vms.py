@@ -84,6 +84,8 @@ OUTLINES: Mapping[str, tuple[str, ...]] = {
     "ComputeResource": ("resourcePool",),
 }
 """What is read of every object where a playbook makes VMs."""
+SERVICES: Mapping[str, tuple[str, ...]] = {"customFieldsManager": ("field",)}
+"""What is read of services of vCenter there: the definitions of custom attributes."""
 USAGE = "storage.perDatastoreUsage"
 """What a VM takes of each datastore."""
 DETAILS: Mapping[str, tuple[str, ...]] = {

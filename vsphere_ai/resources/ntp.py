@@ -124,7 +124,7 @@ class Ntp(Resource):
             remedy = "name servers, or write running: false and policy: off"
             yield self.problem(target, "no-servers", f"{SERVICE} would run without a time server", remedy)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say where the clock will not follow the servers, or follows them only for a while."""
         if self.servers and self.running is False:
             yield f"{SERVICE} is stopped: the clock does not follow its time servers"

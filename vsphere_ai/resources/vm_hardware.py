@@ -97,7 +97,7 @@ class VmHardware(VmDevices, Judged, Corrects, Resource):
             message = f"a reservation of {self.memory_reservation} MB is more than the {memory} MB the VM has"
             yield self.problem(target, "reservation", message, "write memory_reservation: full")
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """A changed firmware is the change people regret."""
         have = view.facts(target.ref).get("config.firmware")
         if self.firmware and have and have != self.firmware:

@@ -22,7 +22,7 @@ from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.host_calls import is_call, should_query
-from vsphere_ai.resources.makes_vms import OUTLINES
+from vsphere_ai.resources.makes_vms import OUTLINES, SERVICES
 from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import LaidOut, addressed_again, expand_sets
 from vsphere_ai.sets.leases import LeaseLedger
@@ -158,6 +158,7 @@ class Session:
             paths=requirements.wanted_paths(scope.more_paths, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
+            services=SERVICES if making else {},
             probes=requirements.probes(),
             queries=requirements.queries(),
             worth=lambda host, call: call in always or should_query(host, call),

@@ -138,7 +138,7 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Corrects, Resource):
         said = view.said(Adapters, target.ref)
         return said._entries(target, view) if said else []
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """An order that only new adapters could have, and what SR-IOV takes from a VM."""
         there = self.adapters or ()
         yield from order_notes(view, self._said(target, view), there)

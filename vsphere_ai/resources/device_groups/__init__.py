@@ -167,7 +167,7 @@ class DeviceGroups(AsksMore, GpuDevices):
         yield from offer_problems(target, host, offer_of(facts), new)
         yield from room_problems(target, view, host, self._devices(target, view))
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
         if view.is_planned(target.ref, self.kind):
             yield from filter(None, (meaning(n) for n in dict.fromkeys(self.groups or ())))

@@ -127,7 +127,7 @@ class HostGraphics(Judged, SharesGpus, Corrects, Resource):
         if said is not None and said.vgpu_mode is not None and self._modes():
             yield from mode_problems(target, view, self.vgpu_mode)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Name GPUs in MIG mode, which a vGPU mode does not concern."""
         facts = view.facts(target.ref)
         in_mig = [g["pciId"] for g in nvidia_gpus(facts) if g.get("vgpuMode") == vgpu_mode.MIG]

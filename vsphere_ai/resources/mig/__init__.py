@@ -120,7 +120,7 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
         seen = cls.observe(view.facts(target.ref), view.estate) or cls()
         return seen._rebooted(view.facts(target.ref)) if target.ref in view.rebooting else seen.gpus or {}
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what is not needed on vSphere, and where the host's list of profiles is not the documented one."""
         boards = boards_as_listed(view.facts(target.ref))
         said: dict[str, list[str]] = {}

@@ -108,7 +108,7 @@ class HostNics(AsksMore, Pauses, Corrects, Resource):
                 yield from ring_problems(target, facts, found[name], wanted.rings)
             yield from _pfc_problem(target, view, name, wanted, str(found[name].get("driver")))
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what else has to be done for a setting to hold."""
         on = sorted(n for n, w in (self.nics or {}).items() if w.pauses)
         if on:

@@ -88,7 +88,7 @@ class Passthrough(Resource):
         as_they_are = {a: s.enabled for a, s in pci.passthroughs(facts).items() if s.enabled == s.active}
         return {a: on for a, on in sorted((self.devices or {}).items()) if as_they_are.get(a) != on}
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Name functions that are reset together with a device."""
         facts = view.facts(target.ref)
         states, stated = pci.passthroughs(facts), self.devices or {}

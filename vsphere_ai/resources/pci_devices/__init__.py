@@ -145,7 +145,7 @@ class PciDevices(GpuDevices):
         if self.firmware == "efi":
             yield from firmware_problems(target, view, "pci_devices.firmware", "this GPU needs")
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what ties the VM to its host, and what a changed firmware does."""
         if self.host and view.is_planned(target.ref, self.kind):
             yield f"it can run on {self.host} only: neither vMotion nor a restart elsewhere by HA"

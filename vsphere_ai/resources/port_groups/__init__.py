@@ -105,7 +105,7 @@ class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
                 if wanted.mac_learning:
                     yield from mac_problems(target, name, switch)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """MAC learning without forged transmits has no effect; a changed VLAN may move the management network."""
         groups = networks.port_groups(view.estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():

@@ -144,7 +144,7 @@ class Pvrdma(VmDevices, AsksMore, Judged, Corrects, Resource):
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
         return self.problem(target, "port-group", f"{name}: {what}", networks.distributed_in_words(view.estate))
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Name the adapters that go: an operator who adds one may not know of them."""
         if self.adapters is None:
             return

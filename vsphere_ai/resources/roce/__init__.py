@@ -131,7 +131,7 @@ class Roce(AsksMore, Corrects, Resource):
             message = f"global pause is wanted on {both}, PFC on priority {self.pfc_priority} switches it off"
             yield self.problem(target, "pause", message, "use one of them: pfc_priority: off, or pause off in nics")
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say what the switch has to do alike, and where marked traffic misses the lossless priority."""
         if isinstance(self.pfc_priority, int):
             yield f"the ports of the physical switch need PFC on priority {self.pfc_priority} too"

@@ -78,7 +78,7 @@ class Switches(HasSwitches, Corrects, Resource):
                 message = f"{name} is the name of another network: {view.estate.path_of(other.ref)}"
                 yield self.problem(target, "name", message, UNIQUE_NAMES)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """What counts for nothing without Network I/O Control, and what is not known of its pools."""
         there = dvs.switches(view.estate, target.ref)
         playbook = view.said(Switches, target.ref) or self

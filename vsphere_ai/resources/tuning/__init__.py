@@ -135,7 +135,7 @@ class Tuning(HasSockets, Resource):
     def _cpus(self, facts: Facts) -> int:
         return int(self.cpus or facts.get(CPUS) or 1)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """An affinity means something on the host it was made for only."""
         if not isinstance(self.numa_affinity, tuple) or not view.is_planned(target.ref, self.kind):
             return

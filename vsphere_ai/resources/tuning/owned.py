@@ -16,7 +16,7 @@ from vsphere_ai.resources import kinds
 # of vSphere 7; that vSphere keeps each in this name only is unverified.
 OF_SPEC: Mapping[str, tuple[str, str]] = {
     "name": (r"displayname", "it is the name of the VM"),
-    "annotation": (r"annotation", "it is the notes of the VM"),
+    "annotation": (r"annotation", "it is the notes of the VM: write notes of vm_set"),
     "guestId": (r"guestos", "write guest_id of vm_set"),
     "instanceUuid": (r"vc\.uuid", "it is the identity of the VM"),
     "uuid": (r"uuid\.(bios|location)", "it is the identity of the VM"),

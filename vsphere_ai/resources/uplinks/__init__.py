@@ -99,7 +99,7 @@ class Uplinks(Corrects, Resource):
         have = (self.observe(host, view.estate) or Uplinks()).uplinks or {}
         return {name: wanted for name, wanted in (self.uplinks or {}).items() if have.get(name) != wanted}
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """A switch without uplinks cuts off who is on it."""
         switches = switches_of(target, view, self.uplinks or {})
         for name, wanted in (self.uplinks or {}).items():

@@ -99,7 +99,7 @@ class Vgpu(GpuDevices):
         yield from count_problems(target, view, wanted)
         yield from contradictions(target, view)
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """What an operator wants to know before approving."""
         if self.profiles:
             yield from firmware_notes(target, view, "vGPUs need")

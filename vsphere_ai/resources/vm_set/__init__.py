@@ -7,7 +7,6 @@ from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Effect, FieldChange, State, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -17,6 +16,7 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.vm_set import details
 from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
@@ -24,11 +24,13 @@ from vsphere_ai.resources.vm_set.checks import SOURCE_PATHS, making_problems, pr
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
 from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
 from vsphere_ai.resources.vm_set.disks import disks_of_new, size_gb, stated, with_present
+from vsphere_ai.resources.vm_set.duties import DUTIES
 from vsphere_ai.resources.vm_set.image import canary_of, findings_of
 from vsphere_ai.resources.vm_set.linux_prep import NOT_PROBED
 from vsphere_ai.resources.vm_set.new_vm import facts_of
 from vsphere_ai.resources.vm_set.numa_hints import numa_hints
-from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields, wanted_placement
+from vsphere_ai.resources.vm_set.placement import wanted_placement
+from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields
 
 
 class VmSet(MakesVms, VmSetFields, Resource):
@@ -46,31 +48,13 @@ class VmSet(MakesVms, VmSetFields, Resource):
                 "config.guestId",
                 "config.hardware.device",
                 "config.hardware.memoryMB",
+                details.NOTES,
+                details.ATTRIBUTES,
                 *SOURCE_PATHS,
             )
         },
         vm_settings={f"{PREFIX}*": "it is of the mark of a set", "guestinfo.*": "write nics and users of vm_set"},
-        duties=(
-            Duty(
-                "`vm_set`: making VMs",
-                "templates, the folder, the resource pool, the datastore",
-                also=(
-                    "VirtualMachine.Provisioning.DeployTemplate",
-                    "VirtualMachine.Provisioning.Clone",
-                    "VirtualMachine.Inventory.CreateFromExisting",
-                    "Resource.AssignVMToPool",
-                    "Datastore.AllocateSpace",
-                ),
-            ),
-            Duty("`vm_set`: `customize: linux_prep`", "templates", also=("VirtualMachine.Provisioning.Customize",)),
-            Duty(
-                "`vm_set`: `disks`, `disk_gb`",
-                "VMs and their folder",
-                also=("VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.DiskExtend"),
-            ),
-            Duty("`vm_set`: `placement`", "clusters", also=("Host.Inventory.EditCluster",)),
-            Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
-        ),
+        duties=DUTIES,
     )
 
     # -- before the VM exists
@@ -108,7 +92,8 @@ class VmSet(MakesVms, VmSetFields, Resource):
 
     def new_vm(self, member: Member, estate: Estate) -> Facts:
         """Return a member that is to be made as vCenter will show it right after its clone."""
-        return facts_of(self.wanted_set(), member, estate, stated(self))
+        made = facts_of(self.wanted_set(), member, estate, stated(self))
+        return details.details_of_new(made, self)
 
     space_of_new = disks_of_new
 
@@ -156,6 +141,9 @@ class VmSet(MakesVms, VmSetFields, Resource):
             memory_gb=(facts.get("config.hardware.memoryMB") or 0) // 1024,
             disk_gb=size_gb(facts),
             disks=observed_disks(facts),
+            notes=facts.get(details.NOTES, ""),
+            custom_attributes=details.attributes_of(facts, estate),
+            cdrom=details.media_of(facts),
             guest_id=facts.get("config.guestId"),
             power_state="on" if on else "off",
             index=mark.index,
@@ -183,6 +171,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             "addresses": addresses,
             "guest": guest_words(self, member),
             "ready": (power == "on" and bool(member.nics)) or None,
+            **details.settled_details(self, now),
         }
         if now is None:
             host = view.estate.get(member.place.host)
@@ -204,6 +193,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         now = VmSet.observe(facts := view.facts(target.ref), view.estate)
         if member.adopting and (now is None or member.faults):
             return
+        yield from (self.problem(target, f.rule, f.message, f.help) for f in details.detail_problems(said, view.estate))
         found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, member, view)
         yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
 
@@ -222,6 +212,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
             yield from change_steps(self, said, change, member, view)
         else:
             yield clone_step(said, target, member, view)
+            yield from details.attribute_steps(self, change)
             if self.power_state == "on" and member.nics:
                 yield ready_step(said, change, member, view)
 
@@ -229,7 +220,7 @@ class VmSet(MakesVms, VmSetFields, Resource):
         """Return what a change of a field takes, of a VM that is there."""
         return "" if self.destroyed else effect_of(field, view.facts(target.ref))
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say why a new VM is placed where it is."""
         member = member_of(view.estate, target.ref)
         if member is not None and member.adopting and self.adopted:

@@ -12,13 +12,14 @@ from vsphere_ai.model.steps import GuestReady, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member
 from vsphere_ai.resources.vm_set.clone import nics_of
+from vsphere_ai.resources.vm_set.details import ATTRIBUTE, attribute_steps, drive_changes
 from vsphere_ai.resources.vm_set.disk_steps import disk_steps
 from vsphere_ai.resources.vm_set.image import shares_machine_id
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 WHOLE_DEVICES = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
 """Devices with which vSphere adds no memory to a VM that runs; vGPUs are of the first type."""
-IN_PLACE = ("disk_gb", "power_state", "ready")
+IN_PLACE = ("disk_gb", "power_state", "ready", "notes", "cdrom")
 HOT = {"cpus": "config.cpuHotAddEnabled", "memory_gb": "config.memoryHotAddEnabled"}
 """Fields that a VM that runs may have more of, and the property that permits it; without it, in a power cycle."""
 
@@ -28,7 +29,7 @@ def effect_of(field: FieldChange, facts: Facts) -> Effect:
 
     Source: vSphere Virtual Machine Administration, Change CPU and Memory Hot Plug Settings.
     """
-    if field.name in IN_PLACE:
+    if field.name in IN_PLACE or field.name.startswith(ATTRIBUTE):
         return "in place"
     if field.name == "disks" and isinstance(field.after, tuple):
         there = {d.key for d in field.before or ()}
@@ -53,11 +54,15 @@ def change_steps(wanted: VmSetFields, said: VmSetFields, change: Change, member:
     """Yield what brings a member that is there to what the play wants; `said` is what the play itself says."""
     changed, facts = {f.name: f for f in change.fields}, view.facts(change.target.ref)
     own: dict[str, Any] = {"target": change.target, "kinds": (change.kind,)}
-    spec = {"numCPUs": wanted.cpus} if "cpus" in changed else {}
+    spec: dict[str, Any] = {"numCPUs": wanted.cpus} if "cpus" in changed else {}
     spec |= {"memoryMB": (wanted.memory_gb or 0) * 1024} if "memory_gb" in changed else {}
+    spec |= {"annotation": wanted.notes} if "notes" in changed else {}
+    drives = tuple(drive_changes(wanted, facts)) if "cdrom" in changed else ()
     cold = any(effect_of(f, facts) == "power cycle" for f in changed.values())
-    if spec:
-        yield Reconfigure(**own, spec=spec, needs_power_off=cold, summary="set " + " and ".join(sorted(spec)))
+    if spec or drives:
+        words = " and ".join((*sorted(spec), *(["CD drives"] if drives else [])))
+        yield Reconfigure(**own, spec=spec, device_changes=drives, needs_power_off=cold, summary=f"set {words}")
+    yield from attribute_steps(wanted, change)
     if changed.keys() & {"disk_gb", "disks"}:
         yield from disk_steps(change.target, change.kind, facts, said)
     if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):

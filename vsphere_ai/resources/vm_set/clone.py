@@ -20,6 +20,7 @@ from vsphere_ai.model.vm_sets import Member, MemberMark, mark_of, options_of, se
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources.vm_set.details import config_of, drive_changes
 from vsphere_ai.resources.vm_set.disks import clone_changes, laid_of, stated
 from vsphere_ai.resources.vm_set.image import canary_of
 from vsphere_ai.resources.vm_set.linux_prep import slots_of, specification
@@ -117,6 +118,7 @@ def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, obj
     config |= {"numCoresPerSocket": cores} if cores and source and cores != source.get(CORES) else {}
     config |= {"memoryMB": state.memory_gb * 1024} if state.memory_gb else {}
     config |= {"guestId": state.guest_id} if state.guest_id else {}
+    config |= config_of(state)
     spec: dict[str, object] = {
         "_typeName": "VirtualMachineCloneSpec",
         "location": location,
@@ -135,6 +137,7 @@ def _nic_changes(state: VmSetFields, member: Member, view: View) -> Iterator[Map
     for device in ethernet.cards(source.get("config.hardware.device", ()) if source else ()):
         yield device_change("remove", device)
     yield from clone_changes(source, state)
+    yield from drive_changes(state, source)
     macs, slots = {n.name: n.mac for n in member.nics}, slots_of(state, member, view)
     for number, nic in enumerate(n for n in state.nics or () if n.type in IN_THE_CLONE):
         group = ethernet.found(member.ref, nic.port_group, view)

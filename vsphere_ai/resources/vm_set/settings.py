@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
-from vsphere_ai.resources.makes_vms import WantedPlacement
+from vsphere_ai.resources.vm_set.placement import SetPlacement, listed
 from vsphere_ai.security.secret_ref import require_reference
 
 DHCP = "dhcp"
@@ -24,10 +24,6 @@ ONCE = (
 )
 """Fields that only count when a VM is made."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
-
-
-def _listed(value: object) -> object:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
 def _nic_name(text: str) -> str:
@@ -54,7 +50,7 @@ class SetNic(Settings):
     rail: int | None = setting("Number of its rail, for an RDMA network with several.", ge=0, le=63)
     mtu: int | None = setting("MTU of the interface in the guest.", ge=1280, le=9000)
     primary: bool | None = setting("`true` on one NIC of several: it has the default route.")
-    addresses: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
+    addresses: Annotated[tuple[str, ...], BeforeValidator(listed)] | None = setting(
         "Address pools of the inventory, of each family the first with room; `auto`: those that fit by affinity or "
         "default; `dhcp`, which is what it means where it is left out."
     )
@@ -63,8 +59,8 @@ class SetNic(Settings):
         ge=0,
         le=4096,
     )
-    nameservers: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting("Addresses of DNS servers.")
-    search: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
+    nameservers: Annotated[tuple[str, ...], BeforeValidator(listed)] | None = setting("Addresses of DNS servers.")
+    search: Annotated[tuple[str, ...], BeforeValidator(listed)] | None = setting(
         "Domains that complete a short name; the first one is the guest's own under `linux_prep`."
     )
     shares: Literal["low", "normal", "high"] | int | None = setting("Shares under Network I/O Control.")
@@ -148,45 +144,6 @@ class SetUser(Settings):
         return self
 
 
-class SetPlacement(Settings):
-    """Rules of DRS for the VMs of a set, and the hosts that they are for."""
-
-    anti_affinity: Literal["should", "must"] | None = setting(
-        "A rule that keeps the VMs on different hosts: where DRS can (`should`), or always (`must`)."
-    )
-    hosts: Annotated[tuple[str, ...], BeforeValidator(_listed)] | None = setting(
-        "Names of hosts, `*` for any letters: VMs are made there, and a rule between VMs and hosts keeps them there."
-    )
-    vm_host_rule: Literal["should", "must"] | None = setting(
-        "Whether the VMs should or must run on `hosts`; `should` where it is left out."
-    )
-    drs_override: Literal["until_ready", "kept"] | None = setting(
-        "DRS does not move the VMs by itself: until their guests are ready, or ever."
-    )
-    one_leaf: Literal["should", "must"] | None = setting(
-        "Whether each rail of the VMs should or must be on one leaf switch; `should` where the inventory has `leaves`."
-    )
-
-    def __str__(self) -> str:
-        words = (
-            f"{self.anti_affinity} be on different hosts" if self.anti_affinity else "",
-            f"{self.vm_host_rule or 'should'} run on {', '.join(self.hosts)}" if self.hosts else "",
-            {"until_ready": "not moved by DRS until ready", "kept": "not moved by DRS", None: ""}[self.drs_override],
-            f"{self.one_leaf} have each rail on one leaf" if self.one_leaf else "",
-        )
-        return ", ".join(filter(None, words)) or "no rules"
-
-
-def wanted_placement(said: SetPlacement | None) -> WantedPlacement:
-    """Return the rules that a play asks for; none where it says nothing."""
-    if said is None:
-        return WantedPlacement()
-    rule = said.vm_host_rule or "should" if said.hosts else ""
-    return WantedPlacement(
-        said.anti_affinity or "", said.hosts or (), rule, said.drs_override or "", said.one_leaf or ""
-    )
-
-
 class VmSetFields(State):
     """What a play says of the VMs that it makes, and what is decided or read of each of them."""
 
@@ -208,6 +165,11 @@ class VmSetFields(State):
     mac_prefix: str | None = setting(
         "First four bytes of MAC addresses, `00:50:56:00` to `00:50:56:3f`.", pattern=r"^00:50:56:[0-3][0-9a-fA-F]$"
     )
+    notes: str | None = setting("Notes of the VM in the vSphere Client; an empty text removes them.")
+    custom_attributes: Mapping[str, str] | None = setting(
+        "Values of custom attributes by name, which are defined in vCenter; an empty text removes a value."
+    )
+    cdrom: Literal["none"] | None = setting("`none`: what is in the CD drives of the source is taken out.")
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
     nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
     customize: Literal["cloud_init", "linux_prep"] | None = setting(

@@ -120,7 +120,7 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
             yield from fit_problems(spot, wanted)
         yield from pvrdma_problems(target, view, self.adapters or {})
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say who numbers a new adapter, and where a PVRDMA adapter is off the path of RDMA."""
         for name, wanted in (self.adapters or {}).items():
             spot = Spot(name, target, view)

@@ -23,6 +23,7 @@ from vsphere_ai.lab.managed.refusals import (
     no_compatible_host,
     not_supported,
 )
+from vsphere_ai.lab.managed.vcenter.custom_fields import offer
 from vsphere_ai.lab.managed.vm_tasks.reconfigure import changed_config
 from vsphere_ai.lab.managed.vms.virtual_machine import enroll, equip, publish, refresh
 from vsphere_ai.lab.store import ManagedObject, fill, given
@@ -89,6 +90,7 @@ def register(
     equip(farm, mo, config)
     refresh(farm, mo)
     farm.store.set(mo, resourcePool=pool.ref)
+    offer(farm, mo)
     publish(farm, mo)
     farm.note_power(mo, on=False)
     return mo
