@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal
 
 from typing_extensions import TypeVar  # with a default, which Python has from 3.13 on
 
 from vsphere_ai.errors import Mark
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.state import Target
 
 Verdict = Literal["pass", "info", "warn", "unknown", "fail"]
@@ -47,7 +48,8 @@ class Finding(Generic[About]):
 
     `rule` is stable and documented, `remedy` is what to do ("" for nothing). `evidence` holds pairs of a property path,
     or another name, and the value seen there. `source` is the public page that the rule stands on, or of what was
-    measured the side that showed it. With `refuses` it stops a plan.
+    measured the side that showed it. With `refuses` it stops a plan. `corrections` are what a playbook can do about it;
+    they do not count when findings are compared.
     """
 
     target: About
@@ -58,6 +60,7 @@ class Finding(Generic[About]):
     evidence: tuple[tuple[str, str], ...] = ()
     source: str = ""
     refuses: bool = False
+    corrections: tuple[Correction, ...] = field(default=(), compare=False)
 
     @staticmethod
     def problem(target: Target, rule: str, message: str, remedy: str = "") -> Problem:

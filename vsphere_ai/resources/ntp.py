@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator
 
+from vsphere_ai.model.estate.correction import Correction
+from vsphere_ai.model.estate.host_corrections import TimeServers
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
@@ -20,12 +22,15 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 
 SERVICE, RULESET = "ntpd", "ntpClient"
 CONFIG, PROTOCOL = "config.dateTimeInfo.ntpConfig", "config.dateTimeInfo.systemClockProtocol"
 SERVICES, RULESETS = "config.service.service", "config.firewall.ruleset"
 TIME, START = "configManager.dateTimeSystem", "configManager.serviceSystem"
 METHODS = ("StartService", "StopService", "UpdateServicePolicy", "EnableRuleset", "DisableRuleset")
+SERVER_TO_CHOOSE = "CHOOSE A TIME SERVER"
+"""Placeholder in a play for a server that the operator has to name; no playbook with it is accepted."""
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
@@ -51,7 +56,7 @@ def _different(servers: tuple[str, ...]) -> tuple[str, ...]:
 Servers = Annotated[tuple[Annotated[str, AfterValidator(_server)], ...], AfterValidator(_different)]
 
 
-class Ntp(Resource):
+class Ntp(Corrects, Resource):
     """Sets the time servers of a host, and whether and when its NTP service runs; no maintenance mode, no restart.
 
     All of it goes through vCenter: neither SSH nor a host that is out of lockdown mode is needed.
@@ -76,6 +81,15 @@ class Ntp(Resource):
         "When it starts: with the host, by hand only, or with the firewall port."
     )
     firewall: bool | None = setting(f"`true` opens the firewall ruleset `{RULESET}`.")
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """Time servers, which the operator has to name where there are none, and a service that follows them."""
+        own = [c for c in corrections if isinstance(c, TimeServers)]
+        if not own:
+            return {}
+        servers: dict[str, Plain] = {} if all(c.has_servers for c in own) else {"servers": (SERVER_TO_CHOOSE,)}
+        return {**servers, "running": True, "policy": "on", "firewall": True}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

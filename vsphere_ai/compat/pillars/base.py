@@ -12,12 +12,14 @@ from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import PlannedValue, Unreadable, planned_value, why_absent
 from vsphere_ai.fabric import networks
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu, is_whole
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Subject, Verdict, seriousness
 from vsphere_ai.model.records.assessment import Pillar, Records, pillar_of
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import mark_of, member_of
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.mixins import VmDevices
 
 About = Literal["environment", "cluster", "host", "vm", "set", "port group", "attestation"]
@@ -203,23 +205,33 @@ class PillarCase:
         if not found:
             return None
         worst = max(found, key=seriousness)
-        return self._assessed(worst.verdict, worst.message, worst.evidence, worst.remedy)
+        reported = self._assessed(worst.verdict, worst.message, worst.evidence, worst.remedy)
+        return replace(reported, corrections=worst.corrections)
 
     def passed(self, message: str, *evidence: tuple[str, object]) -> Finding:
         """Word a pass."""
         return self._assessed("pass", message, evidence)
 
-    def warned(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
-        """Word a warning: the practice is not followed, and training goes on."""
-        return self._assessed("warn", message, evidence, remedy)
+    def warned(
+        self, message: str, *evidence: tuple[str, object], remedy: str = "", fix: Correction | None = None
+    ) -> Finding:
+        """Word a warning: the practice is not followed, and training goes on. A playbook can make the `fix`."""
+        return self._assessed("warn", message, evidence, remedy, fix)
 
-    def failed(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
-        """Word a failure: training, data or the environment are at risk."""
-        return self._assessed("fail", message, evidence, remedy)
+    def failed(
+        self, message: str, *evidence: tuple[str, object], remedy: str = "", fix: Correction | None = None
+    ) -> Finding:
+        """Word a failure: training, data or the environment are at risk. A playbook can make the `fix`."""
+        return self._assessed("fail", message, evidence, remedy, fix)
 
     def unknown(self, message: str, *evidence: tuple[str, object], remedy: str = "") -> Finding:
         """Word that the evidence is missing."""
         return self._assessed("unknown", message, evidence, remedy)
+
+    @property
+    def target(self) -> Target:
+        """The host or VM that the rule is about."""
+        return self.farm.targets[self.ref]
 
     @property
     def subject(self) -> Target | Subject | None:
@@ -229,12 +241,19 @@ class PillarCase:
         return self.farm.targets.get(self.ref) or Subject(self.rule.about, self.name, self.ref)
 
     def _assessed(
-        self, verdict: Verdict, message: str, evidence: Iterable[tuple[str, object]], remedy: str = ""
+        self,
+        verdict: Verdict,
+        message: str,
+        evidence: Iterable[tuple[str, object]],
+        remedy: str = "",
+        fix: Correction | None = None,
     ) -> Finding:
         seen = tuple((path, _short(value)) for path, value in evidence)
         if verdict in ("pass", "warn", "fail") and not seen:
             raise ValueError(f"{self.rule.id}: a verdict of {verdict} needs evidence")
-        return Finding(self.subject, self.rule.id, verdict, message, remedy, seen, self.rule.source)
+        fixes = () if fix is None else (fix,)
+        remedy = remedy or text_of(*fixes)
+        return Finding(self.subject, self.rule.id, verdict, message, remedy, seen, self.rule.source, corrections=fixes)
 
 
 def _short(value: object) -> str:

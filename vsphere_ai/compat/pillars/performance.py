@@ -6,6 +6,7 @@ from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, hos
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
 from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY, size_of
+from vsphere_ai.model.estate.host_corrections import HighPerformance
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
@@ -114,12 +115,14 @@ def gpudirect(case: PillarCase) -> Finding | None:
 )
 def power_policy(case: PillarCase) -> Finding | None:
     """The power policy of a host is High performance: deep C-states cost time at every small message."""
+    planned = case.planned("config.powerSystemInfo")
+    if planned and planned.value == "high_performance":
+        return case.passed("this plan sets the power policy to High performance", planned.evidence)
     policy = case.need("config.powerSystemInfo").get("currentPolicy") or {}
     seen = ("config.powerSystemInfo.currentPolicy", policy.get("shortName"))
     if policy.get("shortName") == "static":
         return case.passed("the power policy is High performance", seen)
-    remedy = "choose High performance in the host's power management, and let the BIOS leave it to the OS"
-    return case.warned(f"the power policy is {policy.get('shortName')}", seen, remedy=remedy)
+    return case.warned(f"the power policy is {policy.get('shortName')}", seen, fix=HighPerformance(case.target))
 
 
 @vm_rule(

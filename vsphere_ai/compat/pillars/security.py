@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
+from vsphere_ai.model.estate.host_corrections import TimeServers
 from vsphere_ai.model.finding import Finding
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
@@ -114,7 +115,7 @@ def time(case: PillarCase) -> Finding | None:
     if servers and running:
         return case.passed(f"{len(servers)} time servers, and ntpd runs", *seen)
     message = "ntpd is stopped" if servers else "no time server is set"
-    return case.failed(message, *seen, remedy="ntp: {servers: [TIME SERVER], running: true}")
+    return case.failed(message, *seen, fix=TimeServers(case.target, has_servers=bool(servers)))
 
 
 @farm_rule(
