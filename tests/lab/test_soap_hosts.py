@@ -81,6 +81,7 @@ def test_advanced_options_check_key_and_type(soap):
         ("Net.PVRDMAVmknic", 5, vmodl.fault.InvalidArgument),
         ("Net.PVRDMAVmknic", "vmk9", vmodl.fault.InvalidArgument),
         ("Misc.LogToFile", 1, vmodl.fault.InvalidArgument),
+        ("Syslog.global.logHost", "tcp://10.0.0.5:514,http://10.0.0.6", vmodl.fault.InvalidArgument),
     ):
         with pytest.raises(fault):
             manager.UpdateOptions([option(key, value)])

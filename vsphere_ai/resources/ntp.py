@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal, Self
@@ -14,13 +12,14 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.host_corrections import TimeServers
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.names.server_names import address_or_name
 from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
-from vsphere_ai.resources._helpers.factories import invoke
+from vsphere_ai.resources._helpers.factories import invoke, switch_ruleset
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.corrections import Corrects
 
@@ -31,18 +30,13 @@ TIME, START = "configManager.dateTimeSystem", "configManager.serviceSystem"
 METHODS = ("StartService", "StopService", "UpdateServicePolicy", "EnableRuleset", "DisableRuleset")
 SERVER_TO_CHOOSE = "CHOOSE A TIME SERVER"
 """Placeholder in a play for a server that the operator has to name; no playbook with it is accepted."""
-_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
-_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 def _server(text: str) -> str:
     """Return the address or name of a time server; ValueError when it is neither."""
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        if _NAME.fullmatch(text) and not text.replace(".", "").isdecimal():
-            return text
-    raise ValueError(f"{text!r} is no time server\nwrite an IP address or a name, such as ntp1.example.com")
+    if (server := address_or_name(text)) is None:
+        raise ValueError(f"{text!r} is no time server\nwrite an IP address or a name, such as ntp1.example.com")
+    return server
 
 
 def _different(servers: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,9 +156,7 @@ class Ntp(Corrects, Resource):
             named = ", ".join(self.servers or ()) or "none"
             yield invoke(change, TIME, "UpdateDateTimeConfig", {"config": config}, f"set time servers: {named}")
         if "firewall" in fields:
-            method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
-            path = "configManager.firewallSystem"
-            yield invoke(change, path, method, {"id": RULESET}, f"{verb} firewall ruleset {RULESET}")
+            yield switch_ruleset(change, RULESET, is_open=bool(self.firewall))
         if "policy" in fields:
             args = {"id": SERVICE, "policy": self.policy}
             yield invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")

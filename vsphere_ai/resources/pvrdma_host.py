@@ -14,10 +14,10 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
-from vsphere_ai.resources._helpers.factories import invoke
+from vsphere_ai.resources._helpers.factories import set_option, switch_ruleset
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import Judged
@@ -118,18 +118,10 @@ class PvrdmaHost(Judged, Corrects, Resource):
         """One option and one ruleset, each only when it differs."""
         for field in change.fields:
             if field.name == "firewall":
-                method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
-                summary = f"{verb} firewall ruleset {RULESET}"
-                yield invoke(change, "configManager.firewallSystem", method, {"id": RULESET}, summary)
+                yield switch_ruleset(change, RULESET, is_open=bool(self.firewall))
             elif view.facts(change.target.ref).get(OPTION_FACT) != self.vmknic:  # vmkernel of the same plan may say it
                 summary = f"set {OPTION} to {self.vmknic}" if self.vmknic else f"clear {OPTION}"
-                yield name_adapter(change, self.vmknic or "", summary)
-
-
-def name_adapter(change: Change, device: str, summary: str) -> Invoke:
-    """Return the step that names the adapter for PVRDMA on a host; an empty `device` names none."""
-    option = {"_typeName": "OptionValue", "key": OPTION, "value": device}
-    return invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
+                yield set_option(change, OPTION, self.vmknic or "", summary)
 
 
 def _rulesets(facts: Facts) -> dict[str, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
-from vsphere_ai.model.estate.host_corrections import TimeServers
+from vsphere_ai.model.estate.host_corrections import LogHosts, TimeServers
 from vsphere_ai.model.finding import Finding
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
@@ -92,9 +92,12 @@ def lockdown(case: PillarCase) -> Finding | None:
 )
 def syslog(case: PillarCase) -> Finding | None:
     """The host sends its logs to another machine: they are what remains of a host that is lost."""
+    planned = case.planned(f"option:{LOG_HOST}")
+    if planned and planned.value:
+        return case.passed("this plan sets log hosts", planned.evidence)
     if target := str(case.need(f"option:{LOG_HOST}")):
         return case.passed(f"logs go to {target}", (LOG_HOST, target))
-    return case.failed("logs stay on the host", (LOG_HOST, "not set"), remedy=f"set {LOG_HOST}")
+    return case.failed("logs stay on the host", (LOG_HOST, "not set"), fix=LogHosts(case.target))
 
 
 @host_rule(

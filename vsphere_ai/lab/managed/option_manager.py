@@ -15,6 +15,7 @@ from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
 HOT_VGPU = "vgpu.hotmigrate.enabled"
+LOG_HOST = "Syslog.global.logHost"
 _LONG = Vmomi.vmodlTypes["long"]
 VCENTER_SETTINGS: dict[str, Any] = {
     "config.vpxd.sso.sts.uri": "https://127.0.0.1/sts/STSService/vsphere.local",
@@ -83,6 +84,8 @@ def _update_host(call: Call, changed: Any) -> None:
         value = int(option.value) if isinstance(option.value, int) else str(option.value)
         if option.key == "Net.PVRDMAVmknic" and value and not _has_vmknic(mo, str(value)):
             raise invalid_argument("changedValue.value", f"no VMkernel adapter {value}")
+        if option.key == LOG_HOST and not _are_log_hosts(str(value)):
+            raise invalid_argument("changedValue.value", f"{LOG_HOST}: {value}")
         if host.set_option(option.key, value):
             effective[option.key] = value
     if effective:
@@ -98,6 +101,12 @@ def _update_vcenter(call: Call, changed: Any) -> None:
         merged = [vim.option.OptionValue(key=k, value=v) for k, v in {**kept, **new}.items()]
         call.farm.store.set(call.mo, setting=merged)
         call.farm.ledger.record("vCenter", "UpdateOptions", {"options": effective}, channel="soap")
+
+
+def _are_log_hosts(text: str) -> bool:
+    """Return whether ESXi's syslog service can send to what a text lists; an empty one lists nothing."""
+    entries = [entry.strip() for entry in text.split(",")] if text else []
+    return all(entry.partition("://")[0] in ("udp", "tcp", "ssl") if "://" in entry else entry for entry in entries)
 
 
 def _has_vmknic(mo: ManagedObject, name: str) -> bool:

@@ -20,3 +20,8 @@ class TimeServers(Correction):
     """The clock of a host follows time servers from every start on; `has_servers`: those it has may stay."""
 
     has_servers: bool = False
+
+
+@dataclass(frozen=True)
+class LogHosts(Correction):
+    """A host sends its logs to another machine."""

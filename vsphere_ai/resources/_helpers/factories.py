@@ -38,6 +38,19 @@ def invoke_on(change: Change, ref: str, method: str, args: Mapping[str, object],
     return Invoke(target=change.target, kinds=(change.kind,), on=ref, method=method, args=args, summary=summary)
 
 
+def set_option(change: Change, key: str, value: str | int, summary: str) -> Invoke:
+    """Return the step that sets an advanced option of a host."""
+    option = {"_typeName": "OptionValue", "key": key, "value": value}
+    return invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
+
+
+def switch_ruleset(change: Change, ruleset: str, *, is_open: bool) -> Invoke:
+    """Return the step that opens or closes a ruleset of a host's firewall."""
+    method, verb = ("EnableRuleset", "open") if is_open else ("DisableRuleset", "close")
+    path = "configManager.firewallSystem"
+    return invoke(change, path, method, {"id": ruleset}, f"{verb} firewall ruleset {ruleset}")
+
+
 def shell(change: Change, argv: Iterable[str], summary: str, **flags: Unpack[Flags]) -> Shell:
     """Return a command on the host of a change."""
     return Shell(target=change.target, kinds=(change.kind,), argv=tuple(argv), summary=summary, **flags)

@@ -17,10 +17,10 @@ from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Change, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import set_option
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.corrections import ADDRESS, Corrects
 from vsphere_ai.resources.mixins import HasOwnValues
-from vsphere_ai.resources.pvrdma_host import name_adapter
 from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.vmkernel.adapter import (
     VmkernelAdapter,
@@ -145,7 +145,7 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
         # naming another adapter is what takes the name off the first
         for device, name in sorted(tags.items(), reverse=True)[:1]:
             summary = f"set {OPTION} to the adapter on {name}" if device else f"set {OPTION} to no adapter"
-            yield name_adapter(change, device, summary)
+            yield set_option(change, OPTION, device, summary)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the adapters as they will be; the name of a new one is looked up when it is needed."""

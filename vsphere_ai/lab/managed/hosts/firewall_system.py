@@ -13,8 +13,16 @@ from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import not_found
 from vsphere_ai.lab.store import ManagedObject, fill
 
-LABELS = {"pvrdma": "pvrdma", "sshServer": "SSH Server", "sshClient": "SSH Client", "ntpClient": "NTP Client"}
+LABELS = {
+    "pvrdma": "pvrdma",
+    "sshServer": "SSH Server",
+    "sshClient": "SSH Client",
+    "ntpClient": "NTP Client",
+    "syslog": "syslog",
+}
 PORTS = {"pvrdma": 28250, "sshServer": 22, "sshClient": 22, "ntpClient": 123}
+OUTBOUND = {"syslog": ((514, "udp"), (514, "tcp"), (1514, "tcp"))}
+"""Rulesets that let the host's own traffic out: ports and protocols."""
 
 
 @shows("firewallSystem")
@@ -35,13 +43,19 @@ def _info(rulesets: Mapping[str, bool]) -> Any:
             required=False,
             enabled=enabled,
             service="TSM-SSH" if key == "sshServer" else None,
-            rule=[vim.host.Ruleset.Rule(port=PORTS.get(key, 0), direction="inbound", protocol="tcp")],
+            rule=_rules(key),
             allowedHosts=vim.host.Ruleset.IpList(allIp=True),
         )
         for key, enabled in rulesets.items()
     ]
     policy = vim.host.FirewallInfo.DefaultPolicy(incomingBlocked=True, outgoingBlocked=True)
     return fill(vim.host.FirewallInfo(defaultPolicy=policy, ruleset=made))
+
+
+def _rules(key: str) -> list[Any]:
+    if key in OUTBOUND:
+        return [vim.host.Ruleset.Rule(port=p, direction="outbound", protocol=name) for p, name in OUTBOUND[key]]
+    return [vim.host.Ruleset.Rule(port=PORTS.get(key, 0), direction="inbound", protocol="tcp")]
 
 
 @changes(vim.host.FirewallSystem, "EnableRuleset")
