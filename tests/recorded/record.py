@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from recorded import leaks
 from recorded.cases import CASES, READING, Case
 from recorded.scrub import CannotScrub
-from recorded.soapvcr import CASSETTES, cassette
+from recorded.soapvcr import CASSETTES, LARGEST, cassette
 
 from vsphere_ai.cli.main import main as vsphere_ai
 from vsphere_ai.connect.tls import Endpoint
@@ -35,7 +35,6 @@ from vsphere_ai.security.credentials import fetch
 
 QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 WRONG = "no-password-of-this-vcenter"
-LARGEST = 300 << 10
 
 
 class Leak(Exception):

@@ -15,6 +15,8 @@ from recorded.scrub import Scrubber
 from vcr.stubs import VCRConnection, VCRFakeSocket, VCRHTTPConnection, VCRHTTPSConnection
 
 CASSETTES = Path(__file__).parent / "cassettes"
+LARGEST = 400 << 10
+"""Bytes of a cassette: what all resource types read of four hosts and six VMs, some 6 KiB for each type."""
 # These modules bind the connection classes by name, so that vcrpy's own patch of http.client does not reach them;
 # vsphere_ai.connect.soap.versions asks http.client each time, and is reached.
 PATCHES = tuple(

@@ -1,4 +1,4 @@
-"""Names and addresses of servers that hosts are told to use, such as time servers and log hosts."""
+"""Names and addresses of servers that hosts use, such as time servers and log hosts."""
 
 from __future__ import annotations
 
