@@ -73,9 +73,9 @@ def run(make_lab, monkeypatch, capsys, tmp_path):
 OWN = ("QueryOptions", "fetchSoftwarePackages", "QueryConfiguredModuleOptionString")
 
 
-# options where there is a GPU or an RDMA NIC, packages where there is a GPU, both modules where there is an RDMA NIC
+# both options where there is a GPU or an RDMA NIC, packages where there is a GPU, both modules where there is an RDMA NIC
 @pytest.mark.parametrize(
-    ("command", "asked"), [("show", (2, 1, 2)), ("check", (2, 1, 2)), ("capacity", (0, 0, 0)), ("doctor", (0, 1, 0))]
+    ("command", "asked"), [("show", (4, 1, 2)), ("check", (4, 1, 2)), ("capacity", (0, 0, 0)), ("doctor", (0, 1, 0))]
 )
 def test_calls_go_to_hosts_that_have_a_gpu_or_an_rdma_nic(run, command, asked):
     code, (_, err), calls = run(command)

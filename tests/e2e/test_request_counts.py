@@ -84,13 +84,13 @@ def test_hosts_without_devices_are_read_together(cli, farm, command):
     [
         (
             ("show",),
-            {"fetchSoftwarePackages": 1, "QueryOptions": 1},
-            {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2},
+            {"fetchSoftwarePackages": 1, "QueryOptions": 2},
+            {"QueryOptions": 2, "QueryConfiguredModuleOptionString": 2},
         ),
         (
             ("check",),
-            {"fetchSoftwarePackages": 1, "QueryOptions": 1},
-            {"QueryOptions": 1, "QueryConfiguredModuleOptionString": 2},
+            {"fetchSoftwarePackages": 1, "QueryOptions": 2},
+            {"QueryOptions": 2, "QueryConfiguredModuleOptionString": 2},
         ),
         (("capacity",), {}, {}),
         (("show", "--kind", "hardware"), {}, {}),
