@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.training.exports.finding import faults
-from vsphere_ai.training.exports.nccl_topo import check
+from vsphere_ai.training.exports.nccl_topo import check, places
 
 PLAIN = """<system version="1">
 <cpu numaid="0" affinity="ffff" arch="x86_64">
@@ -42,6 +42,22 @@ READ = {
     ),
     "version 1.0": PLAIN.replace('version="1"', 'version="1.0"'),
     "an element that NCCL does not know": within('<telescope a="1"><lens/></telescope>'),
+    "tags below an unknown element that do not match: they are only counted": within("<a><b></a></b>"),
+    "elements of NCCL below an unknown one, which do not count": within(f"<a>{nic() * 300}</a>"),
+    "elements where NCCL has none of that name, which do not count": within('<net name="a"/>' * 300),
+    "a comment that ends in its first word": within("<!--note--><!---->"),
+    "a comment with an equals sign behind its first word": within("<!-- a=b -->"),
+    "words behind the slash of a single tag": within('<pci busid="0000:04:00.0" class="0x020000"/nic>'),
+    "version 0x1": PLAIN.replace('version="1"', 'version="0x1"'),
+    "version 1 with words": PLAIN.replace('version="1"', 'version="1 of 2"'),
+    "a mask in capitals, and shorter parts": PLAIN.replace('"ffff"', '"0x00FF,FFFF0000,ff"'),
+    "a switch whose address no device has": PLAIN.replace(
+        "<pci", '<pci busid="FFFFFFFF:ff:01.0" class="0x060400"><pci', 1
+    ).replace("</pci>", "</pci></pci>"),
+    "a class by its first digits": PLAIN.replace("0x030200", "0x03"),
+    "two hosts of one NVLink domain, each with its NUMA node 0": PLAIN.replace(
+        "</system>", '<cpu host_hash="0x2" numaid="0" arch="arm64"/></system>'
+    ),
     "255 elements": within("".join(nic(domain=number) for number in range(251))),
 }
 REFUSED = {
@@ -57,11 +73,33 @@ REFUSED = {
     "a value of 254 characters": within(nic(f' name="{"a" * 254}"')),
     "a closing tag of another name": PLAIN.replace("</cpu>", "</cpx>"),
     "the end within an element": PLAIN.replace("</system>\n", ""),
+    "a comment whose first word has an equals sign": within("<!--=====-->"),
+    "a comment that is not closed": within("<!-- a host"),
+    "a comment of a hyphen less": within("<!-->"),
+    "a closing tag that closes itself": PLAIN.replace("</cpu>", "</cpu/>"),
+    "a blank behind the slash": within('<pci busid="0000:04:00.0" class="0x020000"/ >'),
+    "no blank between attributes": PLAIN.replace(" arch", "arch"),
+    "a value without quotes": PLAIN.replace('"0"', "0", 1),
+    "a value of 127 characters with 254 bytes": within(nic(f' name="{"é" * 127}"')),
+    "a word of 254 characters in a comment": within(f"<!--{'-' * 254} -->"),
+    "a closing tag alone": f"</cpu>{PLAIN}",
+    "version 10": PLAIN.replace('version="1"', 'version="10"'),
+    "a mask of one part of 64 CPUs, of which 32 are read": PLAIN.replace('"ffff"', '"ffffffffffffffff"'),
+    "a device in capitals, which NCCL does not find in the file": PLAIN.replace("0000:03", "000A:03"),
     "version 2": PLAIN.replace('version="1"', 'version="2"'),
     "no version": PLAIN.replace(' version="1"', ""),
     "256 elements": within("".join(nic(domain=number) for number in range(252))),
     "nothing: it is read, and not used": "",
 }
+
+
+def test_a_file_that_nccl_wrote_itself_has_its_devices():
+    """NCCL_TOPO_DUMP_FILE has the functions of a device below its address: it is no switch for that."""
+    assert set(places(PLAIN)) == {"0000:03:00.0"}
+
+
+def test_what_is_behind_the_first_system_is_not_used():
+    assert [finding.verdict for finding in check(PLAIN + '<system version="1"/><graphs version="1"/>')] == ["warn"] * 2
 
 
 @pytest.mark.parametrize("form", READ)
