@@ -111,9 +111,48 @@ CASES = {
         network("  cniType: ipvlan\n  ipvlan:\n    master: []  # <- spiderpool.master\n"),
         ("[]", "[ens1]"),
     ),
-    "network: a VLAN that is manual and has no id": (
-        network("  cniType: vlan\n  vlan:\n    master: [ens1]\n    vlanMode: manual  # <- spiderpool.vlan-mode\n"),
-        ("manual", "auto"),
+    "network: masters of a bond without a name": (
+        network(
+            "  cniType: macvlan\n  macvlan:\n    master: [ens1, ens2]\n    bond:\n      mode: 1\n"
+            "      name: ''  # <- spiderpool.master\n"
+        ),
+        ("''", "bond0"),
+    ),
+    "network: a least rate beside no greatest, which is 0": (
+        network("  cniType: sriov\n  sriov:\n    resourceName: a/b\n    minTxRateMbps: 9  # <- spiderpool.rate\n"),
+        ("minTxRateMbps: 9", "minTxRateMbps: 0"),
+    ),
+    "network: a configuration of the chain whose parts have other types": (
+        network(
+            "  cniType: sriov\n  sriov: {resourceName: a/b}\n  chainCNIJsonData:\n"
+            "  - '{\"type\": \"tuning\", \"ipam\": 5}'  # <- spiderpool.json\n"
+            "  - '{\"type\": \"tuning\", \"cniVersion\": 1}'  # <- spiderpool.json\n"
+        ),
+        ("5}", "{}}"),
+        ("1}", '"1.0.0"}'),
+    ),
+    "network: a constant that is no JSON": (
+        network("  cniType: custom\n  customCNI: 'NaN'  # <- spiderpool.json\n"),
+        ("NaN", "null"),
+    ),
+    "pool: a gateway that is an empty text": (
+        made("SpiderIPPool", "  subnet: 10.0.0.0/24\n  gateway: ''  # <- spiderpool.gateway\n"),
+        ("''", "10.0.0.1"),
+    ),
+    "pool: a route to the other family": (
+        made(
+            "SpiderIPPool",
+            "  subnet: 10.0.0.0/24\n  routes:\n  - gw: 10.0.0.1\n    dst: fd01::/48  # <- spiderpool.ip-version\n",
+        ),
+        ("fd01::/48", "10.1.0.0/16"),
+    ),
+    "reserved: no address and no family": (
+        made("SpiderReservedIP", "  ips: []  # <- spiderpool.address\n"),
+        ("[]", "[10.0.0.1]"),
+    ),
+    "reserved: an address with a zone": (
+        made("SpiderReservedIP", "  ips:\n  - fe80::5%eth0  # <- spiderpool.address\n"),
+        ("%eth0", ""),
     ),
     "network: a VLAN that is automatic and has an id": (
         network(
@@ -445,6 +484,47 @@ CASES = {
         made("SriovNetworkPoolConfig", "  maxUnavailable: some  # <- sriov.pool\n"),
         ("some", "10%"),
     ),
+    "a share of nodes above all of them": (
+        made("SriovNetworkPoolConfig", "  maxUnavailable: 150%  # <- sriov.pool\n"),
+        ("150", "100"),
+    ),
+    "a number of nodes below none": (
+        made("SriovNetworkPoolConfig", "  maxUnavailable: -1  # <- sriov.pool\n"),
+        ("-1", "0"),
+    ),
+    "an MTU below none": (
+        made("OVSNetwork", "  resourceName: r\n  mtu: -1  # <- schema.value\n"),
+        ("-1", "9000"),
+    ),
+    "a driver whose own version has three parts": (
+        cluster(
+            "  ofedDriver:\n    image: d\n    repository: example.com/n\n"
+            "    version: doca3.1-25.07-0.6.6-0  # <- policy.driver-version\n"
+        ),
+        ("0.6.6-0", "0.6.6.0-0"),
+    ),
+    "a repository that reads like a digest": (
+        cluster(f"  nvIpam:\n    image: n\n    version: v1\n    repository: {'a' * 64}  # <- policy.image\n"),
+        ("a" * 64, "a" * 63),
+    ),
+    "an image of the NIC configuration operator without a name": (
+        cluster(
+            f"  nicConfigurationOperator:\n    operator: {{{IMAGE}}}\n    configurationDaemon:\n"
+            "      repository: example.com/n\n      version: v1\n      image: ''  # <- policy.image\n"
+        ),
+        ("''", "daemon"),
+    ),
+    "a switch of the IPAM plugin that is a text": (
+        cluster(f"  nvIpam:\n    {IMAGE.replace(', ', chr(10) + '    ')}\n    enableWebhook: 'no'  # <- schema.type\n"),
+        ("'no'", "false"),
+    ),
+    "a node that no node is called": (
+        selector(
+            "\n    - matchFields:\n      - key: metadata.name\n        operator: In\n        values:\n"
+            "        - gpu_1  # <- kubernetes.selector\n"
+        ),
+        ("gpu_1", "gpu-1"),
+    ),
     "a second configuration of the operator": (
         made("SriovOperatorConfig", "{logLevel: 2}", "other  # <- sriov.operator-config"),
         ("other", "default"),
@@ -474,6 +554,19 @@ ADMITTED = {
         '{"resourceList": [{"resourceName": "r", "deviceType": "auxNetDevice", "selectors": [{"auxTypes": ["sf"]}]}]}',
         "-",
     ),
+    "a pool without a gateway, as an empty text": made(
+        "IPPool", "{subnet: 10.0.0.0/24, perNodeBlockSize: 8, gateway: ''}"
+    ),
+    "a chain whose fields are in capitals, as Go reads them": network(
+        '  cniType: sriov\n  sriov: {resourceName: a/b}\n  chainCNIJsonData: [\'{"Type": "tuning"}\']\n'
+    ),
+    "a bond without a name, of one master": network(
+        "  cniType: macvlan\n  macvlan: {master: [ens1], bond: {name: '', mode: 1}}\n"
+    ),
+    "repositories of images": cluster(
+        "  nvIpam: {image: a, version: v1, repository: 'harbor.a-b.com:443/x__y/z-1.0'}\n"
+        "  nicFeatureDiscovery: {image: a, version: v1, repository: my_registry/x}\n"
+    ),
     "a digest in capitals for the driver": cluster(
         "  ofedDriver: {image: d, repository: example.com/n, version: 'sha256:" + "0A" * 32 + "'}\n"
     ),
@@ -501,6 +594,35 @@ def test_what_is_admitted_and_surely_not_meant_is_a_warning():
     rules = {"nv-ipam.pools-overlap", "nv-ipam.route", "sriov.namespace", "kubernetes.selector"}
     assert {fault.rule for fault in found.findings} >= rules
     assert {fault.verdict for fault in found.findings} == {"warn"}
+
+
+WARNED = {
+    "a field of old releases": made("SpiderIPPool", "{subnet: 10.0.0.0/24, vlan: 5}"),
+    "addresses to reserve later": made("SpiderReservedIP", "{ipVersion: 4}"),
+    "a VLAN that is manual and gets the id 0": network("{cniType: vlan, vlan: {master: [ens1], vlanMode: manual}}"),
+    "one network in two spellings": made(
+        "SpiderIPPool",
+        "{subnet: 10.0.0.0/24, routes: [{dst: 10.1.0.0/16, gw: 10.0.0.1}, {dst: 10.1.0.1/16, gw: 10.0.0.1}]}",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_what_is_admitted_and_does_nothing_is_a_warning(case):
+    assert [fault.verdict for fault in checked(WARNED[case]).findings] == ["warn"]
+
+
+def test_a_warning_within_a_part_does_not_hide_the_rules_around_it():
+    text = network("  cniType: sriov  # <- spiderpool.block-missing\n  coordinator: {detectGateway: true}\n")
+    assert {(fault.rule, fault.verdict) for fault in checked(twin(text)).findings} == {
+        ("spiderpool.deprecated", "warn"), ("spiderpool.block-missing", "fail"),
+    }  # fmt: skip
+
+
+def test_a_kind_of_a_newer_release_is_named_and_not_judged():
+    result = checked(made("SpiderFabricBundle", "{a: b}"))
+    assert result.findings == ()
+    assert [manifest.kind for manifest in result.unjudged] == ["SpiderFabricBundle"]
 
 
 def test_no_message_has_words_of_the_library_that_validates():

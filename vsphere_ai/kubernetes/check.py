@@ -61,7 +61,9 @@ def check_documents(documents: Sequence[Document], families: Sequence[str]) -> M
     findings.update(filter(None, (_misspelt(each, groups) for each in objects)))
     for name in families:
         findings.update(FAMILIES[name][1](own))
-    unjudged = tuple(each for each in own if network_operator_rules.is_not_judged(each))
+    unjudged = tuple(
+        each for each in own if any(rules.is_not_judged(each) for rules in (network_operator_rules, spiderpool_rules))
+    )
     looked_at = tuple(each for each in own if each not in unjudged)
     return ManifestCheck(looked_at, len(objects) - len(own), tuple(sorted(findings, key=_place)), unjudged)
 

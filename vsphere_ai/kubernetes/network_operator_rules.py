@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import combinations
 
 from vsphere_ai.kubernetes.kinds import device_plugins, nv_ipam, sriov_operator
@@ -24,7 +23,15 @@ from vsphere_ai.kubernetes.kinds.network_operator import (
     NodePolicy,
     OfedDriver,
 )
-from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, TypedObject, twice, version_fault
+from vsphere_ai.kubernetes.objects import (
+    Manifest,
+    ObjectFinding,
+    Spec,
+    TypedObject,
+    is_newer_kind,
+    twice,
+    version_fault,
+)
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
@@ -43,10 +50,16 @@ PREFIX = "nvidia.com"
 # The pattern of the CRD is not anchored: one such character anywhere is enough (Mellanox/network-operator, ImageSpec).
 # The version is added behind a colon, so a tag or digest in it makes a reference that no runtime takes.
 _IMAGE = re.compile(r"[^:@\s]*[a-zA-Z0-9-][^:@\s]*")
-_REPOSITORY = re.compile(r"[a-zA-Z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_REPOSITORY = re.compile(
+    r"(?![a-f0-9]{64}$)([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:\d+)?/)?"
+    r"[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*)*"
+)
+"""A domain with its port, and parts of small letters: distribution/reference, regexp.go, and ParseNormalizedNamed."""
 # From 26.10 on the driver's own version is six digits without dots: doca3.6.0-26.10-043000-0 (both forms are accepted).
 _OFED = re.compile(
-    r"doca\d+\.\d+(\.\d+)?-\d+\.\d+-\d+(\.\d+)*-\d+(-.+)?|\d+\.\d+-\d+(\.\d+)*(-.+)?|sha256:[0-9a-fA-F]{64}"
+    r"doca\d+\.\d+(\.\d+)?-\d+\.\d+-(\d+\.\d+\.\d+\.\d+|\d{6})-\d+(-[\w.-]+)*"
+    r"|\d+\.\d+-\d+(\.\d+)*(-\d+)?(-[\w.-]+)*|sha256:[0-9a-fA-F]{64}",
+    re.ASCII,
 )
 _RESOURCE = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
@@ -57,9 +70,7 @@ def is_not_judged(manifest: Manifest) -> bool:
         return False
     if manifest.kind in NOT_JUDGED.get(manifest.group, ()) or sriov_operator.is_default_policy(manifest):
         return True
-    # a newer release may have this kind: only what is nearly the name of a known one is called wrong
-    known = (*GROUPS[manifest.group][1], *NOT_JUDGED.get(manifest.group, ()))
-    return manifest.kind not in known and not get_close_matches(manifest.kind, known, n=1, cutoff=0.8)
+    return is_newer_kind(manifest.kind, (*GROUPS[manifest.group][1], *NOT_JUDGED.get(manifest.group, ())))
 
 
 def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
@@ -119,6 +130,10 @@ def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Obje
         message = f"the operator uses a NicClusterPolicy of one name only, not '{manifest.name}'"
         yield manifest.fault(("metadata", "name"), "policy.name", message, f"write {fields.POLICY_NAME}")
     yield from _components(manifest, spec, spec.global_)
+    daemons = spec.nicConfigurationOperator
+    if daemons is not None:
+        for name, component in (("operator", daemons.operator), ("configurationDaemon", daemons.configurationDaemon)):
+            yield from _image(manifest, ("spec", "nicConfigurationOperator", name), component, spec.global_)
     network = spec.secondaryNetwork
     if network is not None:
         for name, component in network:
@@ -196,7 +211,7 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
             continue
         path: DocumentPath = ("spec", key)
         try:
-            found = json_value(text if key == "ipam" else f"[{text}]")
+            found = json_value(text if key == "ipam" else f"[{text}]", has_constants=False)
         except ValueError as error:
             yield manifest.fault(path, "network.json", f"this is not JSON: {error}")
             continue

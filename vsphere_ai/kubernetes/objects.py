@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
 from pydantic import (
@@ -208,6 +209,12 @@ def version_fault(manifest: Manifest, version: str) -> ObjectFinding | None:
     if not manifest.name:
         return manifest.fault(("metadata",), "manifest.name", "the object has no name", "add metadata.name")
     return None
+
+
+def is_newer_kind(kind: str, known: Iterable[str]) -> bool:
+    """Return whether a kind is none of those known, nor nearly one: a newer release may have it, it is not judged."""
+    names = tuple(known)
+    return kind not in names and not get_close_matches(kind, names, n=1, cutoff=0.8)
 
 
 def twice(objects: Iterable[Manifest]) -> Iterator[ObjectFinding]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from vsphere_ai.kubernetes.objects import RULES_NOTED, Manifest, ObjectFinding, Spec
+from vsphere_ai.kubernetes.objects import RULES_NOTED, Manifest, ObjectFinding, RuledModel, Spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.language.yaml_files.validation import describe, settable
 from vsphere_ai.model.finding import Verdict
@@ -69,7 +69,35 @@ def read_model(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetai
         errors += [each for each in more if is_rule(each)]
     if made is None:
         made, _ = _validated(value, model, RULES_NOTED)
+        # a part in which a rule is broken hides the rules of those around it
+        known = {(each["type"], _spot(each), each["msg"]) for each in errors}
+        errors += (
+            [each for each in _rules_of(made, ()) if (each["type"], _spot(each), each["msg"]) not in known]
+            if made is not None
+            else []
+        )
     return made, errors
+
+
+def _rules_of(part: object, at: DocumentPath) -> Iterator[ErrorDetails]:
+    """Yield the rules that a part and those in it break; a rule about a value that cannot be read is left out."""
+    if isinstance(part, tuple | dict):
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            yield from _rules_of(value, (*at, key))
+    if isinstance(part, BaseModel):
+        for name, field in type(part).model_fields.items():
+            yield from _rules_of(getattr(part, name), (*at, field.alias or name))
+    if isinstance(part, RuledModel):
+        try:
+            broken = list(part.broken_rules())
+        except ValueError:
+            return
+        for rule in broken:
+            if isinstance(rule["type"], PydanticCustomError):
+                error, loc = rule["type"], (*at, *rule.get("loc", ()))
+                yield ErrorDetails(
+                    type=error.type, loc=loc, msg=error.message(), input=None, ctx=dict(error.context or {})
+                )
 
 
 def is_rule(error: ErrorDetails) -> bool:

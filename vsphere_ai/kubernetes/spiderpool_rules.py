@@ -24,7 +24,16 @@ from vsphere_ai.kubernetes.kinds.spiderpool import (
     Route,
     Subnet,
 )
-from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, Spec, Texts, TypedObject, twice, version_fault
+from vsphere_ai.kubernetes.objects import (
+    Manifest,
+    ObjectFinding,
+    Spec,
+    Texts,
+    TypedObject,
+    is_newer_kind,
+    twice,
+    version_fault,
+)
 from vsphere_ai.kubernetes.schema import read_spec
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.names.networks import (
@@ -59,9 +68,14 @@ class _Pool:
     default: bool
 
 
+def is_not_judged(manifest: Manifest) -> bool:
+    """Return whether an object is of a kind that has no rules here, and is not one that is misspelt."""
+    return manifest.group == GROUP and is_newer_kind(manifest.kind, (*KINDS, *WITHOUT_SPEC))
+
+
 def check(objects: Sequence[Manifest]) -> Iterator[ObjectFinding]:
     """Yield what is wrong with Spiderpool's objects, each by itself and together; others are left out."""
-    own = [each for each in objects if each.group == GROUP]
+    own = [each for each in objects if each.group == GROUP and not is_not_judged(each)]
     read: list[TypedObject[Spec]] = []
     for manifest in own:
         if (found := _header(manifest)) is not None:
@@ -96,7 +110,11 @@ def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> It
     subnet = texts.read(("spec", "subnet"), "spiderpool.subnet", _canonical, spec.subnet)
     ips = texts.read_all(("spec", "ips"), "spiderpool.address", _range, spec.ips)
     excluded = texts.read_all(("spec", "excludeIPs"), "spiderpool.address", _range, spec.excludeIPs)
-    gateway = texts.read(("spec", "gateway"), "spiderpool.gateway", address, spec.gateway) if spec.gateway else None
+    gateway = (
+        texts.read(("spec", "gateway"), "spiderpool.gateway", address, spec.gateway)
+        if spec.gateway is not None
+        else None
+    )
     yield from texts.faults
     if subnet is None:
         return
@@ -127,6 +145,8 @@ def _range(text: str) -> AddressRange:
     """Return addresses; `ValueError` for anything else, and for blanks, which IsIPRange of pkg/ip refuses."""
     if text != "".join(text.split()):
         raise ValueError(f"'{text}' has blanks in it\nwrite {''.join(text.split())}")
+    if "%" in text:
+        raise ValueError(f"'{text}' has a zone, which addresses of pods have not\nwrite {text.partition('%')[0]}")
     return address_range(text)
 
 
@@ -146,7 +166,7 @@ def _gateway(
 
 def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
-    seen: dict[Network, int] = {}
+    first: dict[str, int] = {}
     for index, route in enumerate(routes):
         path: DocumentPath = ("spec", "routes", index)
         # Spiderpool parses the destination and compares no bits of it (pkg/ippoolmanager, webhook of pools)
@@ -159,8 +179,11 @@ def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Ite
         if dst is not None and dst.prefixlen == 0:
             help = "set 'gateway' of the pool instead"
             yield manifest.fault((*path, "dst"), "spiderpool.default-route", f"{dst} is the default route", help)
-        if dst is not None and seen.setdefault(dst, index) != index:
-            message = f"there is already a route to {dst}: routes[{seen[dst]}]"
+        if dst is not None and dst.version != subnet.version:
+            message = f"{dst} is IPv{dst.version}, and {subnet} IPv{subnet.version}"
+            yield manifest.fault((*path, "dst"), "spiderpool.ip-version", message)
+        if first.setdefault(route.dst, index) != index:  # the webhook compares the texts
+            message = f"there is already a route to {route.dst}: routes[{first[route.dst]}]"
             yield manifest.fault((*path, "dst"), "spiderpool.route-twice", message, "keep one of them")
         if gw is not None and gw not in subnet:
             message = f"the gateway {gw} of the route is not inside of {subnet}"
@@ -172,8 +195,11 @@ def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[ObjectFinding]:
     texts = Texts(manifest)
     ranges = texts.read_all(("spec", "ips"), "spiderpool.address", _range, spec.ips)
     yield from texts.faults
-    if not spec.ips:
-        yield manifest.fault(("spec", "ips"), "spiderpool.address", "no address is reserved", "add addresses to 'ips'")
+    if not spec.ips and spec.ipVersion is None:
+        message = "no address is reserved, and ipVersion is not known without one"
+        yield manifest.fault(("spec", "ips"), "spiderpool.address", message, "add addresses to 'ips'")
+    elif not spec.ips:
+        yield manifest.warning(("spec", "ips"), "spiderpool.address", "no address is reserved", "add some to 'ips'")
     # without ipVersion the webhook takes the family of the first address (pkg/reservedipmanager/reservedip_mutate.go)
     family = spec.ipVersion or (ranges[0].version if 0 in ranges else None)
     for index, each in ranges.items():

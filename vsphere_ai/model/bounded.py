@@ -32,10 +32,13 @@ class YamlDocument(NamedTuple):
     value: object
 
 
-def json_value(text: str | bytes, values: int = JSON_VALUES, depth: int = JSON_DEPTH) -> Any:
+def json_value(
+    text: str | bytes, values: int = JSON_VALUES, depth: int = JSON_DEPTH, *, has_constants: bool = True
+) -> Any:
     """Return the value of a text in JSON, of at most so many values and levels; `ValueError` for anything else.
 
-    Brackets are counted before the text is read: the reader of Python calls itself for each level.
+    Brackets are counted before the text is read: the reader of Python calls itself for each level. `has_constants`:
+    NaN and Infinity are read, too, which are no JSON, and which programs in Python and C++ write.
     """
     text = text if isinstance(text, str) else text.decode()
     outside = _STRING.sub("", text)
@@ -45,9 +48,13 @@ def json_value(text: str | bytes, values: int = JSON_VALUES, depth: int = JSON_D
     if max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0) > depth:
         raise _too_deep(depth)
     try:
-        return json.loads(text)
+        return json.loads(text) if has_constants else json.loads(text, parse_constant=_refused_constant)
     except RecursionError:
         raise _too_deep(depth) from None
+
+
+def _refused_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no value of JSON")
 
 
 def _too_deep(depth: int) -> ValueError:

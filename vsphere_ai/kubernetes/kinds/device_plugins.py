@@ -149,7 +149,7 @@ def check_sriov(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[O
 def resources_of(text: str) -> dict[str, str]:
     """Return the resources that a configuration of the SR-IOV device plugin offers: name -> prefix, if any is given."""
     try:
-        config, _ = read_model(_tuples(json_value(text)), SriovConfig)
+        config, _ = read_model(_tuples(json_value(text, has_constants=False)), SriovConfig)
     except ValueError:
         return {}
     return {each.resourceName: each.resourcePrefix or "" for each in config.resourceList} if config is not None else {}
@@ -160,7 +160,7 @@ def _read(
 ) -> Generator[ObjectFinding, None, C | None]:
     """Yield the faults of a configuration in JSON, and return it without what is wrong in it."""
     try:
-        value = _tuples(json_value(text))
+        value = _tuples(json_value(text, has_constants=False))
     except ValueError as error:
         yield manifest.fault(path, "device-plugin.config", f"this is not a configuration in JSON: {error}")
         return None

@@ -128,6 +128,9 @@ class MatchField(NodeRequirement):
             yield broken(SELECTOR, f"a field has no operator '{self.operator}'", "write In or NotIn", ("operator",))
         elif len(self.values) != 1:
             yield broken(SELECTOR, f"{self.operator} has one name, not {len(self.values)}", "write a term per node")
+        elif not _SUBDOMAIN.fullmatch(self.values[0]) or len(self.values[0]) > MOST_SUBDOMAIN:
+            message = f"'{self.values[0]}' is no name of a node"
+            yield broken(SELECTOR, message, "write small letters, digits, '-' and '.'", ("values", 0))
 
 
 class NodeTerm(Spec):

@@ -177,6 +177,12 @@ class Telemetry(Component):
     config: ConfigMapName | None = None
 
 
+class NvIpam(Component):
+    """The IPAM plugin's controller and its part on each node."""
+
+    enableWebhook: bool = False
+
+
 class NicConfigurationOperator(RuledModel):
     """The operator that sets firmware parameters of NICs, in releases that bring it."""
 
@@ -221,7 +227,7 @@ class NicClusterPolicy(NodePolicy):
     global_: Annotated[Global | None, Field(alias="global")] = None
     ibKubernetes: IbKubernetes | None = None
     secondaryNetwork: SecondaryNetwork | None = None
-    nvIpam: Component | None = None
+    nvIpam: NvIpam | None = None
     nicFeatureDiscovery: Component | None = None
     docaTelemetryService: Telemetry | None = None
     nicConfigurationOperator: NicConfigurationOperator | None = None

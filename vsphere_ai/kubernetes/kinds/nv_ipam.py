@@ -136,7 +136,7 @@ def _block(manifest: Manifest, spec: IPPool, subnet: Network) -> Iterator[Object
     if spec.perNodeBlockSize > usable:
         message = f"a block of {spec.perNodeBlockSize} addresses is larger than {subnet}, which has {usable}"
         yield manifest.fault(("spec", "perNodeBlockSize"), "nv-ipam.block-size", message, f"give at most {usable}")
-    if spec.gateway is None:
+    if not spec.gateway:  # an empty text is none, in Go
         return
     texts = Texts(manifest)
     gateway = texts.read(("spec", "gateway"), "nv-ipam.gateway", address, spec.gateway)

@@ -32,19 +32,31 @@ Mtu = Annotated[int, Field(ge=0)]
 MAC_PREFIX = re.compile(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}")
 
 
+_CNI_FIELDS: tuple[tuple[tuple[str, ...], type, str], ...] = (
+    (("cniversion", "name"), str, "text"),
+    (("ipam", "dns", "capabilities"), dict, "object"),
+)
+"""Fields of a plugin (containernetworking/cni, pkg/types, PluginConf), in small letters; null is none."""
+
+
 def cni_configuration(text: str) -> dict[str, object]:
     """Return a CNI configuration; `ValueError` with a sentence when it is not a JSON object with a type."""
     found = _cni_json(text)
     if not isinstance(found, dict):
         raise ValueError("this is not a CNI configuration: it is no JSON object")
-    if not isinstance(found.get("type"), str) or not found["type"]:
+    fields = {key.lower(): value for key, value in found.items()}  # as Go matches the names of fields
+    if not isinstance(fields.get("type"), str) or not fields["type"]:
         raise ValueError("this is not a CNI configuration: it has no 'type'")
+    for names, kind, words in _CNI_FIELDS:
+        for name in names:
+            if not isinstance(fields.get(name), kind | None):
+                raise ValueError(f"this is not a CNI configuration: '{name}' is no {words}")
     return found
 
 
 def _cni_json(text: str) -> object:
     try:
-        return json_value(text)
+        return json_value(text, has_constants=False)
     except ValueError as error:
         raise ValueError(f"this is not a CNI configuration in JSON: {error}") from None
 
@@ -94,14 +106,17 @@ class IPPool(Spec):
     nodeAffinity: Selector | None = None
     podAffinity: LabelSelector | None = None
     multusName: Names = ()
-    vlan: int | None = None
+    vlan: Anything = None
 
     def broken_rules(self) -> Iterator[BrokenRule]:
-        """Yield a selector of pods without a condition, which the webhook refuses."""
+        """Yield a selector of pods without a condition, which the webhook refuses, and a field of old releases."""
         pods = self.podAffinity
         if pods is not None and not pods.matchLabels and not pods.matchExpressions:
             message = "podAffinity selects by nothing"
             yield broken("spiderpool.affinity", message, "add matchLabels, or remove it", ("podAffinity",))
+        if self.vlan is not None:
+            message = "vlan is a field of old releases, and dropped"
+            yield broken("spiderpool.deprecated", message, "set vlanID of the network", ("vlan",), verdict="warn")
 
 
 class Subnet(Spec):
@@ -120,7 +135,7 @@ class Subnet(Spec):
 class ReservedIP(Spec):
     """``SpiderReservedIP``: addresses that no pool gives away."""
 
-    ips: Names
+    ips: Names = ()
     ipVersion: Version | None = None
 
 
@@ -135,7 +150,7 @@ class PoolNames(Spec):
 class Bond(Spec):
     """A bond that is made of several masters."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: str
     mode: Annotated[int, Field(ge=0, le=6)]
     options: str | None = None
 
@@ -174,6 +189,8 @@ class Master(Block):
         if len(self.master) > 1 and self.bond is None:
             message = f"{len(self.master)} masters need a bond"
             yield broken("spiderpool.master", message, "add 'bond', or keep one", ("master",))
+        elif len(self.master) > 1 and self.bond is not None and not self.bond.name:
+            yield broken("spiderpool.master", "the bond has no name", "write e.g. bond0", ("bond", "name"))
         if self.ippools is not None and self.ippools.matchMasterSubnet:
             message = "matchMasterSubnet is not supported for macvlan, ipvlan and vlan"
             yield broken("spiderpool.master-subnet", message, "remove it", ("ippools", "matchMasterSubnet"))
@@ -188,7 +205,9 @@ class VlanMaster(Master):
         """Yield what the rules of masters refuse, and an id that its mode does not have."""
         yield from super().broken_rules()
         if self.vlanMode == "manual" and self.vlanID is None:
-            yield broken("spiderpool.vlan-mode", "vlanMode manual needs vlanID", "add vlanID", ("vlanMode",))
+            # the webhook fills in 0 (pkg/multuscniconfig/multusconfig_mutate.go, setVlanDefaultConfig)
+            message = "vlanMode manual without vlanID has the id 0, and no VLAN"
+            yield broken("spiderpool.vlan-mode", message, "add vlanID, or vlanMode: auto", ("master",), verdict="warn")
         if self.vlanMode == "auto" and self.vlanID is not None:
             help = "remove vlanID, or write vlanMode: manual"
             yield broken("spiderpool.vlan-mode", "vlanMode auto has no vlanID", help, ("vlanID",))
@@ -213,10 +232,11 @@ class Sriov(Block):
 
     def broken_rules(self) -> Iterator[BrokenRule]:
         """Yield a least rate above the greatest."""
-        least, most = self.minTxRateMbps, self.maxTxRateMbps
-        if least is not None and most is not None and least > most:
+        # a rate that is not given is 0 (pkg/multuscniconfig/multusconfig_mutate.go, setSriovDefaultConfig)
+        least, most = self.minTxRateMbps or 0, self.maxTxRateMbps or 0
+        if least > most:
             message = f"minTxRateMbps {least} is above maxTxRateMbps {most}"
-            yield broken("spiderpool.rate", message, f"write at most {most}", ("minTxRateMbps",))
+            yield broken("spiderpool.rate", message, f"set maxTxRateMbps: {least} or more", ("minTxRateMbps",))
 
 
 class IbSriov(Block):

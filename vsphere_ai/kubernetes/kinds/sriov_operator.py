@@ -31,7 +31,7 @@ DEFAULT = "default"
 
 _NAME = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?")
 _PF = re.compile(r"(?P<name>[^#]+)(?:#(?P<first>\d+)-(?P<last>\d+))?")
-_PERCENT = re.compile(r"\d+%")
+_PERCENT = re.compile(r"0*([1-9]\d?|100)%", re.ASCII)
 
 Rate = Annotated[int, Field(ge=0)]
 State = Literal["auto", "enable", "disable"]
@@ -116,7 +116,7 @@ class NodePolicy(Spec):
     def _broken_ranges(self) -> Iterator[BrokenRule]:
         right = {index for index, _, first, last in self.ranges() if first == -1 or first <= last < max(1, self.numVfs)}
         for index, text in enumerate(self.nicSelector.pfNames or ()):
-            if index not in right:
+            if index not in right and "#" in text:
                 message = f"'{text}' names no virtual functions out of {self.numVfs}"
                 help = f"write e.g. ens1#0-{max(0, self.numVfs - 1)}"
                 yield broken("sriov.vf-range", message, help, ("nicSelector", "pfNames", index))
@@ -187,7 +187,7 @@ class OvsNetwork(Network):
 
     bridge: str | None = None
     vlan: TrunkVlan | None = None
-    mtu: int | None = None
+    mtu: Annotated[int, Field(ge=0)] | None = None
     trunk: tuple[Trunk, ...] = ()
     interfaceType: str | None = None
 
@@ -212,8 +212,9 @@ class PoolConfig(Spec):
         if together and self.ovsHardwareOffloadConfig is not None and self.ovsHardwareOffloadConfig.name:
             message = "ovsHardwareOffloadConfig stands alone, without nodeSelector and maxUnavailable"
             yield broken("sriov.pool", message, "write two objects", ("ovsHardwareOffloadConfig", "name"))
-        if isinstance(self.maxUnavailable, str) and not _PERCENT.fullmatch(self.maxUnavailable):
-            message = f"'{self.maxUnavailable}' is no number of nodes"
+        most = self.maxUnavailable
+        if most is not None and not (_PERCENT.fullmatch(most) if isinstance(most, str) else most >= 0):
+            message = f"'{most}' is no number of nodes, and no share of them from 1% to 100%"
             yield broken("sriov.pool", message, "write e.g. 2 or 25%", ("maxUnavailable",))
 
 
