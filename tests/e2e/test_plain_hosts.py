@@ -73,7 +73,7 @@ def run(make_lab, monkeypatch, capsys, tmp_path):
 OWN = ("QueryOptions", "fetchSoftwarePackages", "QueryConfiguredModuleOptionString")
 
 
-# both options where there is a GPU or an RDMA NIC, packages where there is a GPU, both modules where there is an RDMA NIC
+# both options where there is a GPU or RDMA NIC, packages where there is a GPU, both modules where there is an RDMA NIC
 @pytest.mark.parametrize(
     ("command", "asked"), [("show", (4, 1, 2)), ("check", (4, 1, 2)), ("capacity", (0, 0, 0)), ("doctor", (0, 1, 0))]
 )
