@@ -129,7 +129,7 @@ class Syslog(Corrects, Resource):
             message = f"this host has no firewall ruleset {RULESET}"
             yield self.problem(target, "ruleset-missing", message, "leave firewall out")
 
-    def notes(self, target: Target, view: View) -> Iterator[str]:
+    def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say which log hosts may not be reached through the firewall."""
         ruleset = _ruleset(view.facts(target.ref)) or {}
         if self.hosts and self.firewall is False:
