@@ -38,7 +38,7 @@ def calls(judged):
 def test_a_host_as_installed():
     judged = asked(esx(), hosts=(TCP, TLS), firewall=True)
     assert not judged.problems
-    assert not judged.remarks
+    assert not judged.notes
     ruleset, option = judged.steps
     assert (ruleset.path, ruleset.method, ruleset.args) == (
         "configManager.firewallSystem", "EnableRuleset", {"id": "syslog"},
@@ -120,7 +120,7 @@ def test_a_format_goes_to_the_host_as_it_is_written():
 
 def test_remarks():
     def notes(there, **wanted):
-        return " ".join(asked(there, **wanted).remarks)
+        return " ".join(asked(there, **wanted).notes)
 
     assert "is closed" in notes(esx(), hosts=(TCP,))
     assert "does not open the port of tcp://10.0.0.5:5514" in notes(esx(firewall=True), hosts=("tcp://10.0.0.5:5514",))
