@@ -138,11 +138,25 @@ def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Si
     `sites` plan it elsewhere, with their own inventories; None: this process does.
 
     A play without `vcenter` is for all of them; where its pattern matches no object in one, but one in another,
-    it is left out there. `InputError` where it matches none in any. Any error of a vCenter is one of the fleet.
+    it is left out there. `InputError` where it matches none in any. The limit likewise leaves a vCenter out, and is a
+    `UsageError` where it leaves nothing of any. Any other error of a vCenter is one of the fleet.
     """
     names = sites.chosen(request) if sites else chosen_vcenters(request)
     plan = sites.plan if sites else plan_one
-    found = side_by_side(names, lambda name: plan(request, name, emit(name)))
+    beyond: dict[str, VsphereAiError] = {}
+
+    def within_limit(name: str) -> Found:
+        try:
+            return plan(request, name, emit(name))
+        except VsphereAiError as error:
+            if not request.estate.limit or error.rule != "usage.limit":
+                raise
+            beyond[name] = error
+            return None, {}
+
+    found = side_by_side(names, within_limit)
+    if len(beyond) == len(names):
+        raise _together({name: beyond[name] for name in names})
     _require_matched([unmatched for _, unmatched in found], names)
     shards = tuple(shard for shard, _ in found if shard is not None)
     if not shards:

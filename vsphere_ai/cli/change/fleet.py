@@ -24,6 +24,7 @@ from vsphere_ai.cli.console.options import (
     destroyed,
     dry_run_option,
     fleet_options,
+    full_option,
     is_dry_run,
     lock_option,
     login_option,
@@ -70,6 +71,7 @@ command.add_command(certificates)
 @plan_place
 @login_option
 @output_option()
+@full_option
 @quiet_option
 @to_option("Save the plan, for fleet apply.")
 @changes_nothing
@@ -89,7 +91,7 @@ def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **ch
     place: PlaceRequest = chosen["place"]  # type: ignore[assignment]
     with _opened(place) as at:
         found = app.plan_fleet(app.FleetPlanRequest(playbook, estate, vcenters, budget), listener, at.sites)
-    _show_plan(found, form)
+    _show_plan(found, form, full=bool(chosen["full"]))
     if found.exit_code:
         return found.exit_code
     if to:
@@ -106,6 +108,7 @@ def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **ch
 @run_place
 @login_option
 @output_option()
+@full_option
 @verbose_option
 @quiet_option
 @lock_option
@@ -128,11 +131,13 @@ def apply(
 
     Exits 0 when all is done, else with the most serious code of a vCenter.
     """
+    from dataclasses import replace
+
     from vsphere_ai import app
 
     saved = what.suffix == ".json"
-    if saved and (vcenters or budget is not None):
-        given = "--vcenter" if vcenters else "--budget"
+    chosen = {"--vcenter": vcenters, "--limit": estate.limit, "--kind": estate.only_kinds, "--budget": budget}
+    if saved and (given := next((option for option, value in chosen.items() if value), "")):
         text = f"{what} is a saved plan, which is carried out as it was shown, without {given}"
         raise UsageError(text, f"give {given} to fleet plan, and save that one", rule="usage.saved-plan")
     place: PlaceRequest = more["place"]  # type: ignore[assignment]
@@ -142,7 +147,7 @@ def apply(
             if saved
             else app.plan_fleet(app.FleetPlanRequest(what, estate, vcenters, budget), listener, at.sites)
         )
-        _show_plan(found, form, err=form == "json" and not is_dry_run())
+        _show_plan(found, form, full=bool(more["full"]), err=form == "json" and not is_dry_run())
         if found.exit_code:
             return found.exit_code
         if not found.totals.steps or is_dry_run():
@@ -152,7 +157,8 @@ def apply(
             click.echo("Nothing was changed.", err=True)
             return 0
         lock: Mode | None = more["lock"]  # type: ignore[assignment]
-        options = app.FleetOptions(estate, lock, bool(more["halt_on_failure"]), at.name)
+        whole = replace(estate, limit="", only_kinds=())  # the plan is of these only, and carried out as a whole
+        options = app.FleetOptions(whole, lock, bool(more["halt_on_failure"]), at.name)
         app.compare_fleet(found, options, listener, at.compare)
         return _carry_out(at, app.begin_fleet(found, options), form, full=bool(more["verbose"]))
 
@@ -234,17 +240,17 @@ def _opened(request: PlaceRequest) -> Iterator[PlanningPlace]:
         yield at
 
 
-def _show_plan(plan: FleetPlan, form: str, *, err: bool = False) -> None:
+def _show_plan(plan: FleetPlan, form: str, *, full: bool, err: bool = False) -> None:
     from vsphere_ai.cli.console.colour import colour
-    from vsphere_ai.report.fleets.fleet_text import fleet_plan_text
+    from vsphere_ai.report.fleets.fleet_plan_text import fleet_plan_text
     from vsphere_ai.report.json_text import json_text
 
     for name in plan.without:
-        streams.note(safe(f"{quoted(name)}: nothing in it is meant by {plan.playbook}"), "fleet.nothing")
+        streams.note(safe(f"{quoted(name)}: left out, {plan.playbook} matches nothing in it"), "fleet.nothing")
     if form == "json" and not err:
         click.echo(json_text(**plan.document.as_json()))
     else:
-        click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width())), err=err)
+        click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width(), full=full)), err=err)
 
 
 def _confirmed(plan: FleetPlan, numbers: ConfirmedCounts, *, yes: bool, saved: bool) -> bool:
@@ -306,7 +312,10 @@ def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
         yield f"Continue from what is there: vsphere-ai fleet resume {run.fleet}"
     if other:
         names, playbook = shell_word(",".join(other)), shell_word(run.playbook)
-        yield f"Not as planned any more, so plan it again: vsphere-ai fleet plan {playbook} --vcenter {names}"
+        scopes = (s.plan["scope"] for s in run.shards if s.vcenter in other)
+        limits = {str(scope.get("limit") or "") for scope in scopes if isinstance(scope, dict)}
+        limit = "".join(f" --limit {shell_word(text)}" for text in sorted(limits) if text)
+        yield f"Not as planned any more, so plan it again: vsphere-ai fleet plan {playbook} --vcenter {names}{limit}"
 
 
 @command.command("report")

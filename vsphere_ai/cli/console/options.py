@@ -198,7 +198,7 @@ playbook_options = _estate_options(
     *(start_ssh_option, parallel_option),
 )
 fleet_options = _estate_options(
-    *(inventory_option, kind_option, var_option, vars_file_option, start_ssh_option, parallel_option)
+    *(inventory_option, limit_option, kind_option, var_option, vars_file_option, start_ssh_option, parallel_option)
 )
 variable_options = _estate_options(inventory_option, vcenter_option, var_option, vars_file_option)
 """Add the options of a command that takes a playbook as it is, here and in the two below."""

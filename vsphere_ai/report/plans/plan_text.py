@@ -50,48 +50,59 @@ def plan_text(plan: Plan, digest: str, width: int = 100, beside: Beside | None =
 
 def result_lines(plan: Plan, width: int = 100) -> Iterator[str]:
     """Yield the problems of a plan, and its last line."""
-    yield from wrapped([*_section("PROBLEMS", problem_lines(plan.problems, full=False)), (_summary(plan), 0)], width)
+    yield from wrapped([*section("PROBLEMS", problem_lines(plan.problems, full=False)), (_summary(plan), 0)], width)
 
 
 def _lines(plan: Plan, digest: str, beside: Beside) -> Iterator[Line]:
-    full, left_out, outputs = beside.full, beside.left_out, beside.outputs
     about = plan.about
     yield f"Plan {digest[:8]}  {about.name} {about.version} (API {about.api})  {plan.playbook}", 4
     if beside.world:
         yield from world_lines(beside.world)
     yield BLANK
+    yield from body_lines(plan, beside)
+    if not _is_nothing(plan):
+        if not plan.problems:
+            yield from section("DISRUPTED", danger_lines(plan.impact))
+            yield from section("DESTROYED, WITH ALL DATA", destroyed_lines(plan, full=beside.full))
+        yield _summary(plan), 0  # one line, for grep
+
+
+def body_lines(plan: Plan, beside: Beside) -> Iterator[Line]:
+    """Yield a plan without its head, and without what is disrupted, destroyed and counted at its end."""
+    full, left_out, outputs = beside.full, beside.left_out, beside.outputs
     if left_out:
         yield f"Left out by --limit: {first(sorted(left_out))}", 4
         yield BLANK
     for manager, vms in grouped((a.by, a.vm) for a in plan.impact.agents if a.matched).items():
         yield f"Left out, {counted(len(vms), 'agent VM')} of {manager}: {first(vms)}", 4
         yield BLANK
-    yield from _section("VARIABLES", variable_lines(beside.variables))
-    nothing = not plan.changed() and not plan.problems and not plan.steps
+    yield from section("VARIABLES", variable_lines(beside.variables))
+    nothing = _is_nothing(plan)
     if not nothing:
         yield from (*impact_lines(plan, left_out, beside.estimate, full=full), BLANK)
     for kind, title in TITLES.items():
         items = [i for i in plan.items if i.target.kind == kind and (i.stays or not nothing)]
-        yield from _section(title, target_lines(items, plan.impact, full=full))
+        yield from section(title, target_lines(items, plan.impact, full=full))
     if nothing:
         yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} in the desired state.", 0
-        yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
-        yield from _section("OUTPUTS", _outputs(outputs, full))
+        yield from section(_uncertain(plan.playbook), _warnings(plan, full))
+        yield from section("OUTPUTS", _outputs(outputs, full))
         return
-    yield from _section("VCENTER'S OWN CHECKS", _answers(plan, full))
-    yield from _section("SSH", _logins(plan))
-    yield from _section(_uncertain(plan.playbook), _warnings(plan, full))
-    yield from _section("NOT KNOWN YET" if plan.awaits_ssh else "PROBLEMS", problem_lines(plan.problems, full=full))
+    yield from section("VCENTER'S OWN CHECKS", _answers(plan, full))
+    yield from section("SSH", _logins(plan))
+    yield from section(_uncertain(plan.playbook), _warnings(plan, full))
+    yield from section("NOT KNOWN YET" if plan.awaits_ssh else "PROBLEMS", problem_lines(plan.problems, full=full))
     if not plan.problems:
-        yield from _section("ORDER", order_lines(plan.steps, full=full))
-    yield from _section("OUTPUTS", _outputs(outputs, full))
-    if not plan.problems:
-        yield from _section("DISRUPTED", danger_lines(plan.impact))
-        yield from _section("DESTROYED, WITH ALL DATA", _destroyed(plan, full))
-    yield _summary(plan), 0  # one line, for grep
+        yield from section("ORDER", order_lines(plan.steps, full=full))
+    yield from section("OUTPUTS", _outputs(outputs, full))
 
 
-def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+def _is_nothing(plan: Plan) -> bool:
+    return not plan.changed() and not plan.problems and not plan.steps
+
+
+def section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines below a title; nothing where there are none."""
     found = list(lines)
     if found:
         yield from ((title, 4), *found, BLANK)
@@ -142,7 +153,7 @@ def _outputs(outputs: Sequence[OutputValue], full: bool) -> Iterator[Line]:
             yield f"    and {more} more", 6
 
 
-def _destroyed(plan: Plan, full: bool) -> Iterator[Line]:
+def destroyed_lines(plan: Plan, *, full: bool) -> Iterator[Line]:
     """Name each VM that goes, and each of its disks: the last thing above the question.
 
     Of more than a few VMs with the same disks but for their own names, each is named in a range, and the disks once.
@@ -170,14 +181,24 @@ def _less_name(disk: str, name: str) -> str:
     return less if name and "NAME" not in disk and "NAME" not in name else disk
 
 
-def _summary(plan: Plan) -> str:
-    new = frozenset(plan.impact.created)
-    fields = [f for i in plan.changed() for f in (of_new(i.fields) if i.target in new else i.fields)]
+def changes_text(plans: Iterable[Plan]) -> str:
+    """Return how many settings of plans are added, changed and removed, how many stay, and how many come again."""
+    made = list(plans)
+    new = [frozenset(plan.impact.created) for plan in made]
+    changed = [(i, own) for plan, own in zip(made, new, strict=True) for i in plan.changed()]
+    fields = [f for i, own in changed for f in (of_new(i.fields) if i.target in own else i.fields)]
     count = {s: sum(f.sign == s for f in fields) for s in "+~"}
-    unchanged = sum(not i.changes for i in plan.items)
-    again = sum(i.recreate for i in plan.items)
-    words = f"{count['+']} to add, {count['~']} to change, {_removed(plan)} to remove, {unchanged} unchanged"
-    words += f", {again} to recreate" if again else ""
+    # entries of lists that are removed, and settings; what is replaced by another is a change alone
+    removed = sum(f.removed for i, _ in changed for f in i.fields)
+    items = [i for plan in made for i in plan.items]
+    words = f"{count['+']} to add, {count['~']} to change, {removed} to remove, "
+    words += f"{sum(not i.changes for i in items)} unchanged"
+    again = sum(i.recreate for i in items)
+    return words + (f", {again} to recreate" if again else "")
+
+
+def _summary(plan: Plan) -> str:
+    words = changes_text([plan])
     if plan.awaits_ssh:
         return f"{words} · not known: SSH is stopped — apply starts it, reads, and plans again before its first change"
     if plan.problems:
@@ -185,8 +206,3 @@ def _summary(plan: Plan) -> str:
     words = f"{words} · {counted(len(plan.steps), 'step')}"
     unproved = sum(bool(login.why) for login in plan.logins)
     return f"{words}; {counted(unproved, 'SSH login')} not proved" if unproved else words
-
-
-def _removed(plan: Plan) -> int:
-    """Return how many entries of lists are removed, and settings; what is replaced by another is a change alone."""
-    return sum(f.removed for item in plan.changed() for f in item.fields)
