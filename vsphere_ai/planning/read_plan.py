@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import FieldChange, Target
 from vsphere_ai.model.steps import Clone, Destroy, Migrate, Step
+from vsphere_ai.model.text import shown
 from vsphere_ai.planning.document import NOT_REVERTED, ChangeDocument, ItemDocument, PlanDocument, StepDocument
 from vsphere_ai.planning.planner import Plan, PlanItem
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
+from vsphere_ai.resources import kinds
 
 
 def plan_of(document: PlanDocument) -> Plan:
@@ -46,18 +53,56 @@ def _problem(problem: FindingDocument, vcenter: str) -> Problem:
 def _item(item: ItemDocument) -> PlanItem:
     notes = tuple(note for note in item.notes if not note.startswith(NOT_REVERTED))
     stays = tuple(note.removeprefix(NOT_REVERTED) for note in item.notes if note.startswith(NOT_REVERTED))
-    return PlanItem(item.target, item.kind, tuple(map(_change, item.changes)), item.recreate, notes, stays)
+    return PlanItem(
+        item.target, item.kind, tuple(_change(item.kind, each) for each in item.changes), item.recreate, notes, stays
+    )
 
 
-def _change(change: ChangeDocument) -> FieldChange:
-    return FieldChange(change.field, _value(change.before), _value(change.after), change.effect)
+def _change(kind: str, change: ChangeDocument) -> FieldChange:
+    before, after = (_value(kind, change.field, each) for each in (change.before, change.after))
+    return FieldChange(change.field, before, after, change.effect)
 
 
-def _value(value: object) -> Any:
-    """Return a JSON value with tuples for its lists, as states have them."""
+def _value(kind: str, field: str, value: object) -> object:
+    """Return a JSON value as the state of its kind has it: entries of lists say themselves how they are shown."""
+    adapter = _adapter(kind, field) if _has_mappings(value) else None
+    if adapter is not None:
+        with suppress(ValidationError):  # written by another version: its keys are shown as they are
+            made: object = adapter.validate_json(json.dumps(value))
+            return made
+    return _tuples(value)
+
+
+def _has_mappings(value: object) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, list | tuple) and any(map(_has_mappings, value)))
+
+
+@cache
+def _adapter(kind: str, field: str) -> TypeAdapter[object] | None:
+    """Return what reads the values of a field of a kind; None for one that this version does not have.
+
+    ``vmnic4 pause`` is the field `pause` of an entry of a mapping.
+    """
+    model = kinds().get(kind)
+    if model is None:
+        return None
+    models = [model, *(each for own in model.model_fields.values() for each in _models(own.annotation))]
+    leaf = field.rpartition(" ")[2]
+    found: list[Any] = [m.model_fields[leaf].annotation for m in models if leaf in m.model_fields]
+    return TypeAdapter(found[0]) if found else None
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models(each)
+
+
+def _tuples(value: object) -> object:
     if isinstance(value, Mapping):
-        return {key: _value(each) for key, each in value.items()}
-    return tuple(map(_value, value)) if isinstance(value, list | tuple) else value
+        return ", ".join(f"{str(key).replace('_', ' ')}: {shown(_tuples(each))}" for key, each in value.items())
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _step(step: StepDocument) -> Step:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.inventories.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.inventories.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.inventories.selection import narrow
 from vsphere_ai.language.playbooks.desired import choose_vcenter, desired, split
 from vsphere_ai.language.playbooks.play import Desired, Playbook
@@ -123,7 +123,19 @@ class EstateScope:
 
 def scope_of(inventory: Inventory, playbook: Playbook | None, options: EstateRequest) -> EstateScope:
     """Return a scope with the vCenter that is asked for, or of the playbook; `UsageError` where that is not one."""
-    return EstateScope(inventory, playbook, options, choose_vcenter(playbook, inventory, options.vcenter))
+    settings = choose_vcenter(playbook, inventory, options.vcenter)
+    return EstateScope(inventory.of_vcenter(settings.name), playbook, options, settings)
+
+
+def inventory_of(options: EstateRequest) -> Inventory:
+    """Return the inventory of a request, with `ssh` and `guests` as its vCenter has them.
+
+    `UsageError` where it has several vCenters, none is named, and one of them has such a section of its own.
+    """
+    inventory = find_inventory(options.inventory)
+    if options.vcenter or len(inventory.vcenters) == 1 or any(v.ssh or v.guests for v in inventory.vcenters.values()):
+        return inventory.of_vcenter(choose_vcenter(None, inventory, options.vcenter).name)
+    return inventory
 
 
 def require_no_values(estate: EstateRequest) -> None:

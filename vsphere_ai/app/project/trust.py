@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography import x509
 
 from vsphere_ai.app.estate.connection import endpoint_of
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest, inventory_of
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, OutputLine, ignore
 from vsphere_ai.connect import tls
@@ -21,7 +21,6 @@ from vsphere_ai.connect.secure_shell.ssh import fetch_host_key
 from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.connect.tls import Endpoint, colons, digest
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.inventories.patterns import GLOB, REF, PatternError, Term, expand, parse, split
 from vsphere_ai.language.inventories.selection import select
 from vsphere_ai.model.facts import Estate
@@ -155,7 +154,7 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
 
     `Denied` when a host has none of the given fingerprints.
     """
-    loaded = find_inventory(request.estate.inventory)
+    loaded = inventory_of(request.estate)
     if loaded.ssh is None:
         raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
     path = Path(loaded.ssh.known_hosts)

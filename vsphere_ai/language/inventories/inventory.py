@@ -66,19 +66,6 @@ class Tls(InventorySection):
         return self
 
 
-class VCenterSettings(InventorySection):
-    """How to reach a vCenter. `password` is a reference for `credentials.fetch`; file paths are absolute."""
-
-    name: str
-    address: Address
-    port: Port = 443
-    username: Annotated[str, Field(min_length=1)]
-    password: Password
-    tls: Tls = Tls()
-    lock: Literal["none", "local", "vcenter"] = "local"
-    """What keeps other runs away, unless ``--lock`` says something else."""
-
-
 class SshSettings(InventorySection):
     """How to reach the shells of the ESXi hosts. Exactly one of `password` and `key_file` is set.
 
@@ -107,6 +94,23 @@ class SshSettings(InventorySection):
     def endpoint(self, host: str) -> tuple[str, int]:
         """Return the address and port of a host's SSH service."""
         return split_peer(self.addresses.get(host, host), self.port)
+
+
+class VCenterSettings(InventorySection):
+    """How to reach a vCenter. `password` is a reference for `credentials.fetch`; file paths are absolute."""
+
+    name: str
+    address: Address
+    port: Port = 443
+    username: Annotated[str, Field(min_length=1)]
+    password: Password
+    tls: Tls = Tls()
+    lock: Literal["none", "local", "vcenter"] = "local"
+    """What keeps other runs away, unless ``--lock`` says something else."""
+    ssh: SshSettings | None = None
+    """How its hosts are reached, in place of the section of the whole inventory."""
+    guests: GuestsSettings | None = None
+    """The same of the guests of its VMs."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,11 @@ class Inventory:
     def start_ssh(self) -> bool:
         """Whether a run may start the SSH service of a host for its own time."""
         return self.ssh is None or self.ssh.start_service != "never"
+
+    def of_vcenter(self, name: str) -> Inventory:
+        """Return this inventory with the sections `ssh` and `guests` that one of its vCenters has in their place."""
+        own = self.vcenters[name]
+        return replace(self, ssh=own.ssh or self.ssh, guests=own.guests or self.guests)
 
     def groups(self, kind: TargetKind) -> Mapping[str, InventoryGroup]:
         """Return the groups of hosts or of VMs; there are none of datacenters."""

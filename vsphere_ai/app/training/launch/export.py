@@ -6,14 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest, inventory_of
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.launch.job import job_nodes, load_job
 from vsphere_ai.app.training.launch.machines import RULE, machines_of
 from vsphere_ai.app.training.launch.planned import added_by_the_run, known_nodes
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import LineFinding, faults, in_file, line_of
@@ -47,7 +46,7 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
     if request.format == "slurm":
         # nodes that a job lists need no inventory; without one their guests are not asked
         with suppress(UsageError):
-            machines = machines_of(nodes, guest_settings(find_inventory(request.estate.inventory)), emit)
+            machines = machines_of(nodes, guest_settings(inventory_of(request.estate)), emit)
     plan = LaunchPlan(job, nodes, job.training_job, TOPOLOGY, machines)
     for note in added_by_the_run({node.vm: plan.nccl(number) for number, node in enumerate(nodes)}, why):
         emit(Remark(RULE, note))

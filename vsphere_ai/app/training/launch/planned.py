@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest, inventory_of
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.job import LaunchRequest, fewest_of, job_nodes, load_job
 from vsphere_ai.app.training.nodes.checked import Nodes, with_rails
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
@@ -51,7 +50,7 @@ def known_nodes(
     if not job.has_host_topology and not any(node.rails for node in nodes):
         return nodes, {}
     try:
-        settings = guest_settings(find_inventory(estate.inventory))
+        settings = guest_settings(inventory_of(estate))
     except VsphereAiError as error:
         return nodes, dict.fromkeys((node.vm for node in nodes), error.message)
     emit(Status(f"asking {len(nodes)} guests for their RDMA devices"))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from vsphere_ai.app.estate.scope import inventory_of
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.control import logs, start, status, stop
 from vsphere_ai.app.training.launch.job import LaunchRequest, fewest_of, job_nodes, load_job, new_run
@@ -18,7 +19,6 @@ from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.health.preflight import PreflightRequirements
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import Launch, programs_of
 from vsphere_ai.training.launchers import launch
@@ -34,7 +34,7 @@ def start_job(request: LaunchRequest, emit: Emit = ignore) -> LaunchResult:
     job = load_job(request.job)
     secrets = job_secrets(job, request.job.parent)
     nodes, states = job_nodes(job, request.job, request.estate, emit, fewest=fewest_of(job, request.mode))
-    settings = guest_settings(find_inventory(request.estate.inventory))
+    settings = guest_settings(inventory_of(request.estate))
     if request.preflight:
         wanted = _wanted(launch(job, request.mode, nodes, job.training_job))
         nodes = checked((nodes, states), settings, wanted, emit, rule="launch.preflight")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest, inventory_of
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.launch.control import newest, ras, status
 from vsphere_ai.app.training.launch.job import job_nodes, load_job
@@ -17,7 +17,6 @@ from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.progress import JobProgress, judged, needs_second, node_of
@@ -86,7 +85,7 @@ def reached(request: RunRequest, emit: Emit = ignore) -> Iterator[Reached]:
     if request.run and not request.run.startswith(f"{job.training_job}-"):
         raise UsageError(f"'{request.run}' is no run of {job.training_job}", "see the runs with: launch status")
     nodes, _ = job_nodes(job, request.job, request.estate, emit, fewest=None)
-    with GuestConnections.to(nodes, guest_settings(find_inventory(request.estate.inventory))) as guests:
+    with GuestConnections.to(nodes, guest_settings(inventory_of(request.estate))) as guests:
         yield Reached(job, nodes, guests)
 
 

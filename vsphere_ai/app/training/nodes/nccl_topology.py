@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.scope import EstateRequest, inventory_of
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.nodes.listed import guest_settings, list_nodes, meant
 from vsphere_ai.app.training.nodes.pci import asked_nodes
 from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.gpu.smi import live
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import quotable_text, require
 from vsphere_ai.model.names.written_names import refusal
 from vsphere_ai.model.nodes import Node
@@ -64,7 +63,7 @@ def nccl_topologies(request: TopologyRequest, emit: Emit = ignore) -> TopologyRe
         raise UsageError("neither VMs to write for nor a file to check were given", "name VMs, or give --check FILE")
     known = list_nodes(meant(request.what, request.estate, set=request.set), emit, (live.RUNNING,))
     nodes, unasked = known.nodes, {node.vm: NO_GUESTS for node in known.nodes}
-    inventory = find_inventory(request.estate.inventory)
+    inventory = inventory_of(request.estate)
     if inventory.guests is not None:
         emit(Status(f"topology: {len(nodes)} guests"))
         on = [n for n in nodes if known.states[n.vm].power == "poweredOn"]

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from vsphere_ai.app.estate.scope import inventory_of
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.project.trust import AT_ONCE, ShownKey, keep_shown, shown_by
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.errors import Denied, Unreachable, UsageError
 from vsphere_ai.guests.ready import READY, verdict
-from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.model.nodes import Node
 
 
@@ -36,7 +36,7 @@ def trust_guests(request: TrustGuestsRequest, emit: Emit = ignore) -> int:
     vCenter is asked for the addresses, and for the fingerprints that guests report. `Denied` when a guest shows none of
     those, or none of the given ones.
     """
-    inventory = find_inventory(request.nodes.estate.inventory)
+    inventory = inventory_of(request.nodes.estate)
     settings = inventory.guests
     if settings is None:
         raise UsageError("the inventory does not say how to reach guests over SSH", "add a guests: section to it")
