@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from itertools import pairwise
+
+import yaml
 
 from support.gates import LONG
 
@@ -46,9 +49,16 @@ def playbook(sites=SITES):
     return "".join(f"- vms: {site}-*\n  hardware: {{version: 19}}\n" for site in sites)
 
 
-def inventory(labs):
-    """The text of an inventory of these labs, by the names of their sites."""
-    return f"vcenters:\n{''.join(_entry(site, lab) for site, lab in labs.items())}"
+def inventory(labs, *, ssh=False):
+    """The text of an inventory of these labs, by their sites; `ssh`: with how their hosts are reached."""
+    more = {site: _ssh(lab) if ssh else "" for site, lab in labs.items()}
+    return f"vcenters:\n{''.join(_entry(site, lab) + more[site] for site, lab in labs.items())}"
+
+
+def _ssh(lab):
+    known = yaml.safe_load((lab.directory / "connection.yml").read_text("utf-8"))["ssh"]
+    known |= {"password": f"file:{lab.directory / 'ssh_password'}", "known_hosts": str(lab.directory / "known_hosts")}
+    return f"    ssh: {json.dumps(known)}\n"
 
 
 def _entry(name, lab):

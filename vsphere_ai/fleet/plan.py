@@ -157,7 +157,8 @@ def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Si
     found = side_by_side(names, within_limit)
     if len(beyond) == len(names):
         raise _together({name: beyond[name] for name in names})
-    _require_matched([unmatched for _, unmatched in found], names)
+    if not beyond:  # what a play matches in a vCenter that the limit leaves out is not known
+        _require_matched([unmatched for _, unmatched in found], names)
     shards = tuple(shard for shard, _ in found if shard is not None)
     if not shards:
         text = f"{request.playbook} has no play for {', '.join(names)}"

@@ -160,7 +160,7 @@ def apply(
         whole = replace(estate, limit="", only_kinds=())  # the plan is of these only, and carried out as a whole
         options = app.FleetOptions(whole, lock, bool(more["halt_on_failure"]), at.name)
         app.compare_fleet(found, options, listener, at.compare)
-        return _carry_out(at, app.begin_fleet(found, options), form, full=bool(more["verbose"]))
+        return _carry_out(at, app.begin_fleet(found, options), form, full=bool(more["verbose"] or more["full"]))
 
 
 @command.command("resume")
@@ -242,13 +242,15 @@ def _opened(request: PlaceRequest) -> Iterator[PlanningPlace]:
 
 def _show_plan(plan: FleetPlan, form: str, *, full: bool, err: bool = False) -> None:
     from vsphere_ai.cli.console.colour import colour
-    from vsphere_ai.report.fleets.fleet_plan_text import fleet_plan_text
+    from vsphere_ai.report.fleets.fleet_plan_text import fleet_plan_text, fleet_result_text
     from vsphere_ai.report.json_text import json_text
 
     for name in plan.without:
         streams.note(safe(f"{quoted(name)}: left out, {plan.playbook} matches nothing in it"), "fleet.nothing")
     if form == "json" and not err:
         click.echo(json_text(**plan.document.as_json()))
+    elif streams.is_quiet():
+        click.echo(fleet_result_text(plan.shards, width()), err=err)
     else:
         click.echo(colour(fleet_plan_text(plan.shards, plan.totals, plan.budget, width(), full=full)), err=err)
 

@@ -12,6 +12,7 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.planning.document import SavedPlan
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.read_plan import plan_of
+from vsphere_ai.report.findings_text import problem_lines
 from vsphere_ai.report.folding import Alike, Line, Named, alike, names, wrapped
 from vsphere_ai.report.plans.plan_impact import danger_lines, rounded
 from vsphere_ai.report.plans.plan_text import BLANK, Beside, body_lines, changes_text, destroyed_lines, section
@@ -72,6 +73,15 @@ def fleet_plan_text(
     return "\n".join(wrapped(_lines(shards, totals, budget, full=full), width))
 
 
+def fleet_result_text(shards: Sequence[PlannedVCenter], width: int = 100) -> str:
+    """Return the problems of a fleet plan by vCenter, and its last line."""
+    plans = {s.vcenter: plan_of(s.plan) for s in shards}
+    lines: list[Line] = []
+    for name, plan in plans.items():
+        lines += section(f"PROBLEMS IN {quoted(name)}", problem_lines(plan.problems, full=False))
+    return "\n".join(wrapped([*lines, (_summary(plans), 0)], width))
+
+
 def _lines(shards: Sequence[PlannedVCenter], totals: ShownTotals, budget: int | None, *, full: bool) -> Iterator[Line]:
     plans = {s.vcenter: plan_of(s.plan) for s in shards}
     yield f"Fleet plan, {counted(len(shards), 'vCenter')}  {next(iter(plans.values())).playbook}", 4
@@ -85,14 +95,18 @@ def _lines(shards: Sequence[PlannedVCenter], totals: ShownTotals, budget: int | 
     yield BLANK
     yield from section("VCENTERS", _rows(shards, full=full))
     yield from _plan_lines(shards, plans, full=full)
+    if not any(plan.problems for plan in plans.values()):
+        yield from section("DISRUPTED", _dangers(plans))
+        yield from section("DESTROYED, WITH ALL DATA", _destroyed(plans, full=full))
+    yield _summary(plans), 0  # one line, for grep
+
+
+def _summary(plans: Mapping[str, Plan]) -> str:
     refused = [name for name, plan in plans.items() if plan.problems]
     if refused:
-        yield f"Refused by {', '.join(map(quoted, refused))}: nothing of the fleet is carried out", 0
-        return
-    yield from section("DISRUPTED", _dangers(plans))
-    yield from section("DESTROYED, WITH ALL DATA", _destroyed(plans, full=full))
-    steps = f"{counted(totals.steps, 'step')} in {counted(len(shards), 'vCenter')}"
-    yield f"{changes_text(plans.values())} · {steps}", 0
+        return f"Refused by {', '.join(map(quoted, refused))}: nothing of the fleet is carried out"
+    steps = sum(len(plan.steps) for plan in plans.values())
+    return f"{changes_text(plans.values())} · {counted(steps, 'step')} in {counted(len(plans), 'vCenter')}"
 
 
 def _rows(shards: Sequence[PlannedVCenter], *, full: bool) -> Iterator[Line]:
