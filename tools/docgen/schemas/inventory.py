@@ -24,10 +24,10 @@ def inventory_schema() -> Schema:
     definitions: dict[str, Schema] = {}
     pool = {"anyOf": [{"type": "string", "description": "Its subnet."}, _model(AddressPool, definitions)]}
     leaf = {"anyOf": [*_TEXTS["anyOf"], _model(Leaf, definitions)]}
+    vcenters = _named(_vcenter(definitions), "vCenters by the names that plays and `--vcenter` use.")
     access = {"ssh": _model(SshSettings, definitions), "guests": _model(GuestsSettings, definitions)}
     definitions["SshSettings"]["oneOf"] = [_given(password=_TEXT), _given(key_file=_TEXT)]
     definitions["GuestsSettings"]["oneOf"] = [_given(key_file=_TEXT), _given(agent={"const": True})]
-    vcenters = _named(_vcenter(definitions), "vCenters by the names that plays and `--vcenter` use.")
     definitions["Tls"]["not"] = _given(ca_file=_TEXT, fingerprint=_TEXT)
     return {
         "$schema": DRAFT,
