@@ -33,6 +33,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # while tests are collected nothing becomes garbage: looking for it takes a third of the time
     http.client.parse_headers = shortcuts.headers  # as in the copies of the tool
     # how fast examples are drawn says something about the machine only
     settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +61,7 @@ def pytest_collection_finish(session):
         programs.note(session)
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 

@@ -11,34 +11,38 @@ from honesty.labs import Labs
 from vsphere_ai.lab.build import build
 from vsphere_ai.lab.scenario_file import load
 
-DRAWN = [cases.case(1, n) for n in range(cases.NO_REBOOT, cases.NO_REBOOT + 120)]
 A100 = {"pci": "0000:3b:00.0", "board": "a100-40gb", "device_id": "20f1", "graphics_type": "sharedDirect"}
 H100 = {"pci": "0000:3b:00.0", "board": "h100-80gb-pcie", "device_id": "2331", "graphics_type": "sharedDirect"}
 VM = {"host": "esx01.lab.local", "power": "on", "memory_gb": 8, "tools": "running", "memory_reservation_locked": True}
 
 
-def test_all_that_is_promised_is_drawn():
-    windows = [w for c in DRAWN for w in c.job["windows"]]
+@pytest.fixture(scope="module")
+def drawn():
+    return [cases.case(1, n) for n in range(cases.NO_REBOOT, cases.NO_REBOOT + 120)]
+
+
+def test_all_that_is_promised_is_drawn(drawn):
+    windows = [w for c in drawn for w in c.job["windows"]]
     assert {w.get("vgpu_mode", "") for w in windows} == {"", "sameSize", "mixedSize"}
     assert {w.get("mig") for w in windows} == {None, True, False}
     assert {w["way"] for w in windows} == {"power_off", "vmotion"}
-    bodies = [p.body for c in DRAWN for p in c.plays if p.of == "hosts"]
+    bodies = [p.body for c in drawn for p in c.plays if p.of == "hosts"]
     assert {key for b in bodies for nic in b.get("nics", {}).values() for key in nic} == {"pause", "speed"}
-    assert {key for c in DRAWN for change in c.job["changes"].values() for key in change} == {"cpus", "vgpu"}
-    gpus = [gpu for c in DRAWN for h in c.hosts for gpu in h.more["gpus"]]
+    assert {key for c in drawn for change in c.job["changes"].values() for key in change} == {"cpus", "vgpu"}
+    gpus = [gpu for c in drawn for h in c.hosts for gpu in h.more["gpus"]]
     assert {(gpu["mig"], gpu["vgpu_mode"]) for gpu in gpus} == {
         (mig, mode) for mig in (True, False) for mode in ("sameSize", "mixedSize")
     }
-    assert {c.release for c in DRAWN} == {*full_gpus.RELEASES} <= {*VERSIONS}
+    assert {c.release for c in drawn} == {*full_gpus.RELEASES} <= {*VERSIONS}
 
 
-def test_the_lab_starts_with_the_vms_that_run(tmp_path):
+def test_the_lab_starts_with_the_vms_that_run(tmp_path, drawn):
     """Those that found no place are off: of the others each has its own."""
-    for number, made in enumerate(DRAWN[:30]):
+    for number, made in enumerate(drawn[:30]):
         (tmp_path / str(number)).mkdir()
         made.write(tmp_path / str(number))
         build(load(tmp_path / str(number) / "scenario.yml"), "test").close()
-    assert any(vm.vgpu and not vm.on for case in DRAWN for vm in case.vms), "no GPU is full"
+    assert any(vm.vgpu and not vm.on for case in drawn for vm in case.vms), "no GPU is full"
 
 
 @pytest.fixture(scope="module")
