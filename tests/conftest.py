@@ -49,10 +49,18 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(config, items):
     passed.leave_out(config, items)
+    # what may take longest begins first: at the end it would go on alone, on one core
+    items.sort(key=_limit, reverse=True)
     if config.getoption("--fast"):
         slow = [item for item in items if not fast.is_fast(item)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if fast.is_fast(item)]
+
+
+def _limit(item):
+    """Seconds that a test may take, where it says so: longer than `timeout` of all."""
+    mark = item.get_closest_marker("timeout")
+    return max(mark.args[0] - 600, 0) if mark else 0
 
 
 def pytest_collection_finish(session):

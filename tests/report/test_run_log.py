@@ -273,7 +273,7 @@ def test_after_ctrl_c_it_says_what_stops_and_how_to_go_on():
 
 
 def test_failing_and_running_come_first_and_the_rest_is_counted():
-    plan = plan_of(64, 512)
+    plan = plan_of(16, 128)
     seen = max((view.lines(100, 12, now) for view, now in states(plan)), key=lambda lines: "FAILED" in lines[0])
     assert "FAILED" in seen[0]
     assert re.match(r" \+ .*waiting", seen[-3])

@@ -142,24 +142,30 @@ class Pace:
     _took: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _ended: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._sorts = {p.id: sort_of(what(p.step), p.step.summary) for p in self.steps}
+
     def end(self, planned: PlannedStep, seconds: float) -> None:
         """Note that a step was carried out, which took so many seconds."""
-        self._took[sort_of(what(planned.step), planned.step.summary)].append(seconds)
+        self._took[self._sorts[planned.id]].append(seconds)
         self._ended[planned.id] = seconds
 
     def now(self) -> StepTimes:
         """Return what each step takes: what it took where it has ended, else what such steps take in this run."""
-        steps = {p.id: self._of(p) for p in self.steps} if self._took else self.times.steps
+        if not self._took:
+            return self.times
+        own = {sort: (sum(seconds), len(seconds)) for sort, seconds in self._took.items()}
+        steps = {name: self._of(name, usual, own) for name, usual in self.times.steps.items()}
         return replace(self.times, steps=steps)
 
-    def _of(self, planned: PlannedStep) -> Usual:
-        usual, own = self.times.steps[planned.id], self._took.get(sort_of(what(planned.step), planned.step.summary))
-        if planned.id in self._ended:
-            return Usual(self._ended[planned.id], usual.times + 1)
-        if not own:
+    def _of(self, name: str, usual: Usual, own: Mapping[str, tuple[float, int]]) -> Usual:
+        if name in self._ended:
+            return Usual(self._ended[name], usual.times + 1)
+        seconds, count = own.get(self._sorts[name], (0.0, 0))
+        if not count:
             return usual
-        times = usual.times + len(own)
-        return Usual((usual.seconds * usual.times + sum(own)) / times, times)
+        times = usual.times + count
+        return Usual((usual.seconds * usual.times + seconds) / times, times)
 
 
 def limit_of(step: Step) -> float | None:
