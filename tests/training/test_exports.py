@@ -16,7 +16,7 @@ from vsphere_ai.cli.train.render_job import FORMATS
 from vsphere_ai.training.exports import EXPORTS
 from vsphere_ai.training.exports.finding import faults, line_of
 from vsphere_ai.training.exports.slurm import host_list
-from vsphere_ai.training.exports.slurm_check import expanded
+from vsphere_ai.training.exports.slurm_hostlist import expanded
 from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.machine import machine_of
 
@@ -265,7 +265,7 @@ READ = [
     ("ansible", "plugin: aws_ec2\n", ("info 0",)),
     ("ansible", "a-b: {hosts: {x: }}\n", ("warn 0",)),
     ("ansible", "x: {hosts: {a: {ansible_host: h, ansible_port: 1}, b: {ansible_host: h, ansible_port: 2}}}\n", ()),
-    ("slurm", "ClusterName=x\nMpiDefault=pmix\nNodeName=n[1-2] CPUs=8\n", ("info 2",)),
+    ("slurm", "ClusterName=x\nNewerKey=pmix\nNodeName=n[1-2] CPUs=8\nPartitionName=p Nodes=ALL\n", ("info 2",)),
     ("slurm", 'nodename=n1 \\\n  cpus=4 Feature="a b" # four\nPartitionName=p Nodes=n1\n', ()),
     (
         "slurm",
@@ -281,7 +281,7 @@ READ = [
     ("slurm", "SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Nodes=n2\n", ("fail 1",)),
     ("slurm", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", ("fail 1", "fail 2")),
     ("slurm", "AutoDetect=nvml\nNodeName=n1 Name=gpu Count=8\n", ()),
-    ("slurm", "NodeName=n1 Name=gpu File=/dev/nvidia[0-3] Count=8\n", ("warn 1",)),
+    ("slurm", "NodeName=n1 Name=gpu File=/dev/nvidia[0-3] Count=8\n", ("fail 1",)),
     (
         "slurm",
         GRES.format("h100:8", "Name=gpu Type=h100 File=/dev/nvidia[0-3]\nName=gpu Type=h100 File=/dev/nvidia[4-7]"),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from vsphere_ai.model.finding import Verdict
+from vsphere_ai.model.names.c_number import c_number
 from vsphere_ai.model.names.written_names import line_comment, nccl_value
 from vsphere_ai.training.exports.finding import LineFinding, at_line, not_looked_at
 from vsphere_ai.training.launch import LaunchPlan
@@ -37,7 +38,6 @@ NUMBERS = frozenset(
     )
 )
 """Variables that NCCL reads with strtoll of base 0 (NCCL_PARAM); there are some 200, of which these are usual."""
-_NUMBER = re.compile(r"\s*[-+]?(0[xX][0-9a-fA-F]+|\d+)(.*)", re.ASCII)
 _OTHERS = ("NCCL_", "FI_", "OFI_", "UCX_", "IBV_", "MLX5_", "RDMAV_", "AWS_")
 """Beginnings of names that NCCL and the libraries below it read."""
 MOST_LINE, MOST_NAME = 4095, 1023
@@ -110,10 +110,10 @@ def _line(name: str, value: str) -> Iterator[tuple[str, Verdict]]:
 
 
 def _as_number(name: str, value: str) -> Iterator[tuple[str, Verdict]]:
-    number = _NUMBER.fullmatch(value)
+    number = c_number(value)
     if number is None:
         yield f"'{value}' of {name} is no number: NCCL reads it as 0", "warn"
-    elif number[2].strip():
-        yield f"NCCL reads {number[1]} of '{value}', the value of {name}, and not what follows", "warn"
-    elif re.fullmatch(r"0\d+", number[1]):
+    elif number[1].strip():
+        yield f"NCCL reads {number[0]} of '{value}', the value of {name}, and not what follows", "warn"
+    elif re.fullmatch(r"\s*[-+]?0\d+\s*", value):
         yield f"'{value}' of {name} begins with 0: NCCL reads it as octal", "warn"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vsphere_ai.model.names.c_number import c_number
+
 MOST_ATTRIBUTES, LONGEST, MOST_COUNTED = 16, 253, 255
 """MAX_ATTR_COUNT; MAX_STR_LEN less the terminator and the character behind; NCCL_TOPO_XML_MAX_NODES is 256, and the
 256th element that NCCL knows is refused already."""
@@ -20,7 +22,6 @@ BELOW: Mapping[str, frozenset[str]] = {
 """Elements that NCCL reads in each element; others it passes over with all that is in them."""
 _NAME = re.compile(r"[^= >/\n\r]*")
 _GAP = re.compile(r"[ \n\r]*")
-_NUMBER = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
 
 
 class NotRead(Exception):
@@ -208,10 +209,6 @@ def parse(text: str) -> TopologyElement:
 
 
 def number(text: str) -> int | None:
-    """Return the number that a text begins with, as strtol with base 0; None where it has no digits."""
-    match = _NUMBER.match(text)
-    if match is None:
-        return None
-    digits = match[2].lower()
-    base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
-    return int(digits, base) * (-1 if match[1] == "-" else 1)
+    """Return the number that NCCL reads from a text; None without digits, which it reads as 0."""
+    value = c_number(text)
+    return value[0] if value is not None else None

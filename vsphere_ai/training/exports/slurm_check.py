@@ -1,7 +1,8 @@
 """Files of Slurm read back as Slurm reads them: slurm.conf, gres.conf, topology.conf, one or more below ``### FILE``.
 
 Sources: SchedMD/slurm src/common/parse_config.c (one parser of lines for all files), read_config.c, gres.c and
-src/plugins/topology/tree. Keys that no rule here is about are named and not judged: Slurm has some 200 of them.
+src/plugins/topology/tree; each rule was tried with scontrol, slurmd -G and slurmctld of Slurm 22.05. Keys that no rule
+here is about are named and not judged: Slurm has some 200 of them, and a later release has more.
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from vsphere_ai.model.finding import Verdict
+from vsphere_ai.model.names.c_number import c_number
 from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line, not_looked_at
+from vsphere_ai.training.exports.slurm_hostlist import expanded
 
 FILE = "### "
-MOST_IN_RANGE = 65_536
-"""Names of one range, MAX_RANGE of src/common/hostlist.c; unverified for releases before 20.11."""
-_PAIR = re.compile(r'([A-Za-z0-9_.]+)\s*[-*+/]?=\s*("[^"]*"|[^\s"]\S*)(?=\s|$)')
+_PAIR = re.compile(r'([A-Za-z0-9_.]+)\s*[-*+/]?=\s*("[^"]*"(?=\s|$)|\S+)(?=\s|$)')
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*#")
-_GROUP = re.compile(r"\[([^\[\]]*)\]")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
-_TEXT = re.compile(r"[\w./:%@+-]*", re.ASCII)
 _COUNT = re.compile(r"(\d{1,12})([KMGT]?)", re.ASCII | re.IGNORECASE)
 _NODE = frozenset(
     re.findall(
@@ -52,12 +51,41 @@ _SINGLE = frozenset(
     re.findall(
         r"\w+",
         """
-    clustername slurmctldhost controlmachine grestypes selecttype selecttypeparameters taskplugin proctracktype
-    topologyplugin healthcheckprogram healthcheckinterval healthchecknodestate downnodes frontendname reason
+    accountingstoragehost accountingstoragetype accountingstoragetres authtype clustername controlmachine credtype
+    defmempernode deftime enforcepartlimits epilog firstjobid gresdefaults grestypes healthcheckinterval
+    healthchecknodestate healthcheckprogram inactivelimit jobacctgatherfrequency jobacctgathertype jobcomptype killwait
+    launchparameters mailprog maxarraysize maxjobcount messagetimeout minjobage mpidefault mpiparams plugindir
+    plugstackconfig prioritytype proctracktype prolog prologflags rebootprogram returntoservice schedulerparameters
+    schedulertype selecttype selecttypeparameters slurmctlddebug slurmctldhost slurmctldlogfile slurmctldparameters
+    slurmctldpidfile slurmctldport slurmctldtimeout slurmddebug slurmdlogfile slurmdparameters slurmdpidfile slurmdport
+    slurmdspooldir slurmdtimeout slurmuser statesavelocation switchtype taskplugin taskpluginparam tmpfs topologyparam
+    topologyplugin treewidth unkillablesteptimeout waittime
     """,
     )
 )
-"""Keys of slurm.conf that stand alone in a line and need no rule."""
+"""Keys of slurm.conf that stand alone in a line, the usual ones; most need no rule."""
+_LINES = frozenset(("nodename", "partitionname", "nodeset", "downnodes", "frontendname"))
+"""Keys of slurm.conf that begin a line of several keys."""
+_STATES = frozenset(
+    (
+        "unknown",
+        "down",
+        "idle",
+        "allocated",
+        "error",
+        "mixed",
+        "future",
+        "drain",
+        "fail",
+        "failing",
+        "cloud",
+        "external",
+    )
+)
+_PARTITION_STATES = frozenset(("up", "down", "drain", "inactive"))
+_BOOLEANS = frozenset(("yes", "no", "up", "down", "true", "false", "1", "0"))
+_TIME = re.compile(r"-1|infinite|unlimited|\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", re.ASCII | re.IGNORECASE)
+_AUTODETECT = frozenset(("nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"))
 _NUMBERS = ("Boards", "Sockets", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore", "CPUs", "RealMemory")
 
 
@@ -67,44 +95,19 @@ class _SlurmFiles:
 
     nodes: dict[str, tuple[int, str]] = field(default_factory=dict)  # node -> line and its Gres
     sets: set[str] = field(default_factory=set)
+    partitions: dict[str, int] = field(default_factory=dict)
     default_gres: str = ""
-    gres_types: bool = False
+    gres_types: set[str] = field(default_factory=set)
+    is_whole: bool = False
     gres_lines: list[tuple[int, tuple[str, ...], str, int]] = field(default_factory=list)  # nodes, type, number
     is_detected: bool = False
     switches: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # switch -> line and those below
-    named: list[tuple[int, str, str]] = field(default_factory=list)  # line, what is named, its name
+    leaves: dict[str, tuple[int, str]] = field(default_factory=dict)  # node -> line and switch above it
+    named: list[tuple[int, str, str, Verdict]] = field(default_factory=list)  # line, what is named, its name
     unknown: dict[str, int] = field(default_factory=dict)
     is_slurm_conf: bool = False
     included: int = 0
     """The line of the first Include: nodes may be defined in a file that is not here."""
-
-
-def expanded(text: str) -> list[str]:
-    """Return the names of a host list: groups may stand anywhere in a name; `ValueError` for one that is none."""
-    names: list[str] = []
-    for part in re.split(r",(?![^\[]*\])", text):
-        rest = _GROUP.sub("", part)
-        if not part or not _TEXT.fullmatch(rest):
-            raise ValueError(f"'{part}' is no name of a node")
-        made = [""]
-        at = 0
-        for group in _GROUP.finditer(part):
-            numbers = list(_numbers(group[1]))
-            if len(made) * len(numbers) > MOST_IN_RANGE:
-                raise ValueError(f"'{part}' is no list of {MOST_IN_RANGE} names or fewer")
-            made = [f"{name}{part[at : group.start()]}{number}" for name in made for number in numbers]
-            at = group.end()
-        names += [f"{name}{part[at:]}" for name in made]
-    return names
-
-
-def _numbers(inner: str) -> Iterator[str]:
-    for piece in inner.split(","):
-        match = _RANGE.fullmatch(piece)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if match is None or last < first or last - first >= MOST_IN_RANGE:
-            raise ValueError(f"'{piece}' is no range")
-        yield from (f"{number:0{len(match[1])}d}" for number in range(first, last + 1))
 
 
 def check(text: str) -> list[LineFinding]:
@@ -114,7 +117,7 @@ def check(text: str) -> list[LineFinding]:
     files, findings = _SlurmFiles(), []
     for number, file, line in _lines(text):
         pairs = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
-        if re.match(r"include\s+\S", line, re.IGNORECASE):
+        if re.match(r"include\s+[^\s=]", line, re.IGNORECASE):
             files.unknown.setdefault(line.split()[0], number)
             files.included = files.included or number
             continue
@@ -169,44 +172,97 @@ def _slurm(
     files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]
 ) -> Iterator[LineFinding]:
     files.is_slurm_conf = True
-    if "nodename" in pairs:
-        if pairs["nodename"].upper() == "DEFAULT":
-            files.default_gres = pairs.get("gres", files.default_gres)
-        else:
-            own = expanded(pairs["nodename"])
-            files.nodes.update((name, (number, pairs.get("gres", files.default_gres))) for name in own)
+    kind = next(iter(pairs))
+    if kind == "include":
+        yield at_line(number, "Include has no '=': Slurm refuses the file")
+    elif kind == "nodename":
         yield from _unknown(files, number, shown, _NODE)
-        for message, is_corrected in _shape(pairs):
-            yield at_line(number, message, "warn" if is_corrected else "fail")
-    elif "partitionname" in pairs or "nodeset" in pairs:
-        if "nodeset" in pairs:
-            files.sets.add(pairs["nodeset"])
-        if "nodes" in pairs:
-            files.named += [(number, "node", name) for name in expanded(pairs["nodes"]) if name.upper() != "ALL"]
+        yield from _nodes(files, number, pairs)
+    elif kind == "partitionname":
+        yield from _partition(files, number, pairs)
+    elif kind == "nodeset":
+        files.sets.add(pairs["nodeset"])
+        if "nodes" in pairs:  # nodes that there are not are left out of a set, without a word
+            files.named += [(number, "node", name, "warn") for name in expanded(pairs["nodes"])]
+    elif kind not in _LINES:
+        files.is_whole = files.is_whole or kind == "clustername"
+        if kind == "grestypes":
+            files.gres_types.update(pairs[kind].lower().split(","))
+        if kind in _SINGLE and len(shown) > 1:
+            more = ", ".join(list(shown)[1:])
+            yield at_line(number, f"{next(iter(shown))} stands alone in its line: Slurm refuses the file for {more}")
+        else:
+            yield from _unknown(files, number, shown, _SINGLE)
+
+
+def _nodes(files: _SlurmFiles, number: int, pairs: Mapping[str, str]) -> Iterator[LineFinding]:
+    if pairs["nodename"].upper() == "DEFAULT":
+        files.default_gres = pairs.get("gres", files.default_gres)
     else:
-        files.gres_types = files.gres_types or "grestypes" in pairs
-        yield from _unknown(files, number, shown, _SINGLE)
+        own = expanded(pairs["nodename"])
+        if twice := [name for name in own if name in files.nodes]:
+            first = files.nodes[twice[0]][0]
+            yield at_line(number, f"the node {twice[0]} is defined twice, first on line {first}: slurmctld ends")
+        files.nodes.update((name, (number, pairs.get("gres", files.default_gres))) for name in own)
+        for key in ("NodeAddr", "NodeHostname", "Port", "BcastAddr"):
+            count = len(expanded(pairs[key.lower()])) if key.lower() in pairs else 1
+            if count not in (1, len(own)):
+                yield at_line(number, f"{key} has {count} values for {len(own)} nodes: slurmctld ends")
+    state = pairs.get("state", "unknown").lower().partition("+")[0]
+    if state not in _STATES:
+        yield at_line(number, f"State={pairs['state']} is no state of a node: slurmctld ends")
+    yield from (at_line(number, message, verdict) for message, verdict in _shape(pairs))
+
+
+def _partition(files: _SlurmFiles, number: int, pairs: Mapping[str, str]) -> Iterator[LineFinding]:
+    name = pairs["partitionname"]
+    if name.upper() != "DEFAULT" and files.partitions.setdefault(name, number) != number:
+        yield at_line(number, f"the partition {name} is defined twice, first on line {files.partitions[name]}")
+    if "nodes" in pairs:
+        files.named += [(number, "node", node, "fail") for node in expanded(pairs["nodes"]) if node.upper() != "ALL"]
+    if pairs.get("state", "up").lower() not in _PARTITION_STATES:
+        yield at_line(number, f"State={pairs['state']} of a partition is none of UP, DOWN, DRAIN, INACTIVE")
+    if pairs.get("default", "no").lower() not in _BOOLEANS:
+        yield at_line(number, f"Default={pairs['default']} is neither YES nor NO")
+    for key in ("MaxTime", "DefaultTime"):
+        if not _TIME.fullmatch(pairs.get(key.lower(), "0")):
+            yield at_line(number, f"{key}={pairs[key.lower()]} is no time such as 60, 1:00:00, 2-00:00:00 or INFINITE")
 
 
 def _gres(files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _GRES)
-    if pairs.get("autodetect", "off").lower() != "off":
-        files.is_detected = True
+    detected = pairs.get("autodetect", "off").lower()
+    files.is_detected = files.is_detected or detected != "off"
+    if detected not in _AUTODETECT:
+        message = f"AutoDetect={pairs['autodetect']} is not known here: Slurm ignores a word it does not have"
+        yield at_line(number, message, "warn")
     own = tuple(expanded(pairs["nodename"])) if "nodename" in pairs else ()
-    files.named += [(number, "node", name) for name in own]
-    if pairs.get("name", "").lower() != "gpu":
+    files.named += [(number, "node", name, "fail") for name in own]
+    if "name" not in pairs and "autodetect" not in pairs:
+        yield at_line(number, "a line has Name= or AutoDetect=: Slurm refuses it without")
         return
+    if files.gres_types and pairs.get("name", "gpu").lower() not in files.gres_types:
+        yield at_line(number, f"GresTypes of slurm.conf has no {pairs.get('name', 'gpu')}: the line is ignored", "warn")
+    if pairs.get("name", "").lower() == "gpu":
+        yield from _gpus(files, number, pairs, own)
+
+
+def _gpus(files: _SlurmFiles, number: int, pairs: Mapping[str, str], own: tuple[str, ...]) -> Iterator[LineFinding]:
+    if "multiplefiles" in pairs and pairs.keys() & {"file", "files"}:
+        yield at_line(number, "File and MultipleFiles exclude each other: slurmd ends")
     path = pairs.get("file") or pairs.get("files") or pairs.get("multiplefiles")
     devices = expanded(path) if path else []
     count = _COUNT.fullmatch(pairs["count"]) if "count" in pairs else None
     if "count" in pairs and count is None:
         yield at_line(number, f"Count={pairs['count']} is no number, with K, M, G or T behind it")
     elif count is not None and devices and int(count[1]) != len(devices):
-        yield at_line(number, f"Count={pairs['count']}, and File names {len(devices)} devices", "warn")
+        yield at_line(number, f"Count={pairs['count']}, and File names {len(devices)} devices: slurmd ends")
     if not devices and not files.is_detected and "autodetect" not in pairs:
         yield at_line(number, "a gpu without File, MultipleFiles or AutoDetect is bound to no device", "warn")
     if "links" in pairs and not re.fullmatch(r"-?\d+(,-?\d+)*", pairs["links"], re.ASCII):
         yield at_line(number, f"Links={pairs['links']} is no list of whole numbers")
+    elif "-1" not in pairs.get("links", "-1").split(","):
+        yield at_line(number, f"Links={pairs['links']} has no -1 for the GPU itself: Slurm ignores them", "warn")
     if devices:
         files.gres_lines.append((number, own, pairs.get("type", ""), len(devices)))
 
@@ -215,14 +271,30 @@ def _topology(
     files: _SlurmFiles, number: int, pairs: Mapping[str, str], shown: Mapping[str, str]
 ) -> Iterator[LineFinding]:
     yield from _unknown(files, number, shown, _SWITCH)
+    if next(iter(pairs)) not in ("switchname", "blockname", "blocksizes"):
+        yield at_line(number, "a line begins with SwitchName=, BlockName= or BlockSizes=: Slurm refuses the file")
+        return
     if "nodes" in pairs and "switches" in pairs:
         yield at_line(number, "a switch has Nodes or Switches, and not both")
+    if "switchname" in pairs and not pairs.keys() & {"nodes", "switches"}:
+        yield at_line(number, "a switch with neither Nodes nor Switches: older releases refuse the file", "warn")
+    if _number(pairs.get("linkspeed", "1")) is None:
+        yield at_line(number, f"LinkSpeed={pairs['linkspeed']} is no number: Slurm refuses the file")
     below = tuple(expanded(pairs["switches"])) if "switches" in pairs else ()
+    own = expanded(pairs["switchname"]) if "switchname" in pairs else []
+    for name in own:
+        if name in files.switches:
+            first = files.switches[name][0]
+            yield at_line(number, f"the switch {name} is defined twice, first on line {first}: slurmctld ends")
     if "nodes" in pairs:
-        files.named += [(number, "node", n) for n in expanded(pairs["nodes"]) if n.upper() != "ALL"]
-    files.named += [(number, "switch", name) for name in below]
-    if "switchname" in pairs:
-        files.switches.update((name, (number, below)) for name in expanded(pairs["switchname"]))
+        nodes = [node for node in expanded(pairs["nodes"]) if node.upper() != "ALL"]
+        files.named += [(number, "node", node, "warn") for node in nodes]  # slurmctld warns, and leaves it out
+        for node in nodes:
+            first, above = files.leaves.setdefault(node, (number, pairs.get("switchname", "")))
+            if first != number and own:
+                yield at_line(number, f"{node} is below two leaf switches, the other on line {first}: {above}", "warn")
+    files.named += [(number, "switch", name, "fail") for name in below]
+    files.switches.update((name, (number, below)) for name in own)
 
 
 _TOPOLOGY_YAML = re.compile(r"\A(?:\s*(?:#.*)?\n)*(?:---\s*\n(?:\s*(?:#.*)?\n)*)?\s*- topology:")
@@ -238,12 +310,16 @@ def _unknown(files: _SlurmFiles, number: int, shown: Mapping[str, str], known: f
 
 
 def _references(files: _SlurmFiles) -> Iterator[LineFinding]:
-    for number, what, name in files.named:
+    for number, what, name, verdict in files.named:
         if what == "node" and not files.is_slurm_conf:
             continue  # the nodes are in a file that is not here
         if name not in (files.switches if what == "switch" else {*files.nodes, *files.sets}):
             elsewhere = f", unless the file of line {files.included} has it" if files.included else ""
-            yield at_line(number, f"there is no {what} {name}{elsewhere}", "info" if elsewhere else "fail")
+            yield at_line(number, f"there is no {what} {name}{elsewhere}", "info" if elsewhere else verdict)
+    if files.is_whole and not files.included:
+        for what, defined in (("NodeName", files.nodes), ("PartitionName", files.partitions)):
+            if not defined:
+                yield at_line(0, f"no line defines {what}: slurmctld does not start without one", "warn")
     yield from _cycles(files.switches)
     for name, (number, gres) in files.nodes.items():
         own = [(kind, count) for _, nodes, kind, count in files.gres_lines if name in nodes or not nodes]
@@ -288,17 +364,20 @@ def _other_gres(gres: str, lines: Iterable[tuple[str, int]]) -> str:
     return "" if is_same or not gres else shown
 
 
-def _shape(pairs: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
-    """Yield what is wrong with the numbers of a node, and whether Slurm corrects it."""
+def _shape(pairs: Mapping[str, str]) -> Iterator[tuple[str, Verdict]]:
+    """Yield what is wrong with the numbers of a node, and whether Slurm refuses or corrects it."""
     values: dict[str, int] = {}
     for name in _NUMBERS:
         text = pairs.get(name.lower())
-        if text is None:
+        if text is None or text.upper() in ("INFINITE", "UNLIMITED"):
             continue
-        if not re.fullmatch(r"[1-9]\d{0,9}", text, re.ASCII):
-            yield f"{name}={text} is no number from 1", False
+        value = _number(text)
+        if value is None or value < 0:
+            yield f"{name}={text} is no number from 1", "fail"
             return
-        values[name] = int(text)
+        if value == 0:
+            yield f"{name}=0: Slurm takes 1", "warn"
+        values[name] = value or 1
     sockets = values.get("Sockets")
     if sockets is None and "SocketsPerBoard" in values:
         sockets = values["SocketsPerBoard"] * values.get("Boards", 1)
@@ -306,6 +385,12 @@ def _shape(pairs: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
         return
     cores = sockets * values["CoresPerSocket"]
     threads = prod((cores, values["ThreadsPerCore"]))
-    if values["CPUs"] not in (cores, threads):
-        # Slurm logs an error and corrects it; that it does so in every release is unverified
-        yield f"CPUs={values['CPUs']}, but sockets × cores × threads are {threads}", True
+    if values["CPUs"] not in (sockets, cores, threads):
+        # Slurm 22.05 logs an error and corrects it
+        yield f"CPUs={values['CPUs']}, but sockets × cores × threads are {threads}", "warn"
+
+
+def _number(text: str) -> int | None:
+    """Return a number with nothing around it; None where it is none."""
+    value = c_number(text)
+    return value[0] if value is not None and not value[1] and not text[:1].isspace() else None
