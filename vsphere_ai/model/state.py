@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """Settings of which a playbook names some: what is left out (None) stays as it is."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    other_words: ClassVar[Mapping[str, str]] = {}
+    """Words of other tools for these settings (see `same_word`) -> the help for someone who writes one of them."""
 
     def filled(self, now: Self | None) -> Self:
         """Return these settings with what is left out as it is now."""

@@ -11,6 +11,7 @@ from vsphere_ai.resources.makes_vms import WantedSet
 
 DEEP = "config.hardware.device"
 """Read of a VM that is looked at closely; one without snapshots has no list of them then either."""
+VM_FOLDER = "VM folder"
 CLUSTERS = ("ClusterComputeResource", "ComputeResource")
 
 
@@ -49,7 +50,7 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[MemberPlace, tuple[Memb
         faults.append(
             MemberFault("no-pool", "the play does not say where its VMs run", "add 'cluster:' or 'resource_pool:'")
         )
-    folder = seek("VM folder", wanted.folder, ("Folder",))
+    folder = seek(VM_FOLDER, wanted.folder, ("Folder",))
     datastore = seek("datastore or datastore cluster", wanted.datastore, ("Datastore", "StoragePod"))
     more = [f.ref for name in wanted.datastores if (f := seek("datastore", name, ("Datastore",))) is not None]
     home = str(source.get("parent") or "") if source else ""
@@ -67,7 +68,12 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[MemberPlace, tuple[Memb
 def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts:
     """Return the object of these types with a name or inventory path; `ObjectMissing` for none, or several."""
     every = list(estate.of_type(*among))
-    if name.startswith("/"):
+    if what == VM_FOLDER:
+        paths = {f.ref: path for f in every if (path := _vm_folder_path(f, estate)) is not None}
+        every = [f for f in every if f.ref in paths]
+        found = [f for f in every if _is_spelled(name, paths[f.ref], estate.path_of(f.ref))]
+        found = found or [f for f in every if f.name == name]
+    elif name.startswith("/"):
         found = [f for f in every if estate.path_of(f.ref) == name]
     else:
         found = [f for f in every if f.name == name]
@@ -78,10 +84,32 @@ def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts
         raise ObjectMissing(
             MemberFault("ambiguous", f"{len(found)} objects are the {what} '{name}'", f"write the path: {places}")
         )
-    known = sorted({f.name for f in every})[:12]
+    known = sorted({paths[f.ref] or f.name for f in every} if what == VM_FOLDER else {f.name for f in every})[:12]
     raise ObjectMissing(
         MemberFault("not-found", f"there is no {what} '{name}'", f"there is: {', '.join(known)}" if known else "")
     )
+
+
+def _vm_folder_path(folder: Facts, estate: Estate) -> str | None:
+    """Return the path of a folder below the VM folder of its datacenter; None for one that holds no VMs.
+
+    That folder has the name ``vm`` in every language; its own path is empty.
+    """
+    names: list[str] = []
+    for facts in estate.up_from(folder.ref):
+        if facts.ref.startswith("Datacenter:"):
+            return "/".join(reversed(names[:-1])) if names[-1:] == ["vm"] else None
+        names.append(facts.name)
+    return None
+
+
+def _is_spelled(name: str, below: str, whole: str) -> bool:
+    """Return whether a name is one of the spellings of a VM folder.
+
+    vCenter and govc write ``/DC0/vm/ai/training``, Terraform ``ai/training`` and Ansible ``/vm/ai/training`` too.
+    """
+    given = name.strip("/")
+    return given in {whole.strip("/"), f"vm/{below}".strip("/")} or (given == below and "/" in f"{name}{below}")
 
 
 def hosts_of(wanted: WantedSet, place: MemberPlace, estate: Estate) -> tuple[Facts, ...]:

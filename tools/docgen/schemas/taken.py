@@ -103,6 +103,7 @@ CHECKED: Mapping[str, Schema] = {
     f"{_LANGUAGE}.inventories.selectors._host_power": {"enum": ["on", "off", "standby"]},
     f"{_LANGUAGE}.inventories.selectors._vm_power": {"enum": ["on", "off", "suspended"]},
     f"{_RESOURCES}.mig.gpu._mode": {"enum": ["enabled", "disabled"]},
+    f"{_RESOURCES}.vm_set.settings._few": {"maxItems": 10},
     f"{_RESOURCES}.nics.nic._name": {"pattern": "^vmnic[0-9]{1,4}$"},
     f"{_JOB}._path": {"pattern": "^/[^\\n]*$"},
     f"{_JOB}._elastic": {"pattern": "^[1-9][0-9]{0,3}:[1-9][0-9]{0,3}$"},

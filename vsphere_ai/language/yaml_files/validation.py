@@ -14,8 +14,8 @@ from pydantic_core import ErrorDetails
 from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, load_beside
 from vsphere_ai.language.yaml_files.embedded import load_holding
 from vsphere_ai.model.names.secret_keys import is_secret_key
-from vsphere_ai.model.names.suggestion import suggest
-from vsphere_ai.model.state import is_observed
+from vsphere_ai.model.names.suggestion import same_word, suggest
+from vsphere_ai.model.state import Settings, is_observed
 from vsphere_ai.resources.playbook_files import NamedFile
 
 M = TypeVar("M", bound=BaseModel)
@@ -150,8 +150,8 @@ def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: ValuePlace) -> No
 def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place: ValuePlace) -> None:
     kind, name = fault["type"], str(spot[-1]) if spot else ""
     if kind == "extra_forbidden":
-        known = settable(model, spot[:-1])
-        place.refuse_key(spot, f"unknown key '{name}'", suggest(name, known))
+        known = _of_other_tools(name, model, spot[:-1]) or suggest(name, settable(model, spot[:-1]))
+        place.refuse_key(spot, f"unknown key '{name}'", known)
         return
     if kind == "missing":
         place.refuse(spot[:-1], f"'{name}' is missing", f"add '{name}: ...' here")
@@ -167,6 +167,9 @@ def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place:
     elif kind in {"value_error", "assertion_error"}:
         message, _, help = str(context.get("error", fault["msg"])).partition("\n")
         place.refuse(spot, message, help)
+    elif kind == "too_long" and isinstance(fault["input"], tuple | list):
+        many, most = context["actual_length"], context["max_length"]
+        place.refuse(spot, f"{many} items, and at most {most} are possible here", f"remove {many - most} of them")
     elif kind in {"string_too_short", "too_short"} and not fault["input"]:
         place.refuse(spot, "this must not be empty", f"write a value for '{name}', or remove the line")
     else:
@@ -222,11 +225,22 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 def settable(model: type[BaseModel], spot: DocumentPath = ()) -> list[str]:
     """Return the keys that may be written at a place inside of a model."""
+    return [name for each in _inside(model, spot) for name in each.model_fields if not is_observed(each, name)]
+
+
+def _inside(model: type[BaseModel], spot: DocumentPath) -> list[type[BaseModel]]:
+    """Return the models of what stands at a place inside of a model."""
     at = [model]
     for step in spot:
         below = [m for each in at if step in each.model_fields for m in _models(each.model_fields[step].annotation)]
         at = below or at
-    return [name for each in at for name in each.model_fields if not is_observed(each, name)]
+    return at
+
+
+def _of_other_tools(key: str, model: type[BaseModel], spot: DocumentPath) -> str:
+    """Return what to write instead of a key that another tool has there; empty for any other one."""
+    tables = (each.other_words for each in _inside(model, spot) if issubclass(each, Settings))
+    return next((words for table in tables for word, words in table.items() if same_word(word, key)), "")
 
 
 def _observed(model: type[BaseModel], value: object, spot: DocumentPath = ()) -> Iterator[DocumentPath]:

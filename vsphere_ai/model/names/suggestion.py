@@ -23,6 +23,15 @@ def mistyped(word: str, known: Iterable[str]) -> str:
     return near[0] if near and near[0].translate(letters) != word.translate(letters) else ""
 
 
+def same_word(one: str, other: str) -> bool:
+    """Return whether two keys are one word in the spellings of several tools: ``num_cpu``, ``num-cpu``, ``NumCpu``."""
+    return _letters(one) == _letters(other)
+
+
+def _letters(key: str) -> str:
+    return key.casefold().replace("_", "").replace("-", "")
+
+
 def suggest(word: str, known: Iterable[str], otherwise: str = "possible here") -> str:
     """Return ``did you mean 'x'?``, or all there is when nothing is near; empty when there is nothing."""
     names = sorted({name for name in known if name})

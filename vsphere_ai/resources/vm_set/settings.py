@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
+from vsphere_ai.resources.vm_set.other_words import OF_DISK, OF_NIC, OF_USER, OF_VM
 from vsphere_ai.resources.vm_set.placement import SetPlacement, listed
 from vsphere_ai.security.secret_ref import require_reference
 
@@ -17,7 +18,7 @@ DHCP = "dhcp"
 IN_THE_CLONE = ("vmxnet3",)
 """Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
 MOST_NICS = 10
-"""Virtual NICs of a VM (vSphere configuration maximums)."""
+"""Network adapters of a VM (VMware Configuration Maximums, vSphere 7.0 to 9.0: Virtual NICs per virtual machine)."""
 ONCE = (
     *("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore"),
     *("nics", "mac_prefix", "customize", "users", "placement"),
@@ -39,6 +40,8 @@ def _public_key(text: str) -> str:
 
 class SetNic(Settings):
     """A NIC of every VM of a set."""
+
+    other_words = OF_NIC
 
     name: Annotated[str, AfterValidator(_nic_name)] = Field(description="Name of the interface in the guest.")
     port_group: str = Field(min_length=1, description="Port group by name, `SWITCH/NAME` or inventory path.")
@@ -80,6 +83,8 @@ class SetNic(Settings):
 
 class SetDisk(Settings):
     """A disk of every VM of a set: one of its template, by its number, or one that is added, by its name."""
+
+    other_words = OF_DISK
 
     number: int | None = setting("Which disk of the template, counted from 1.", ge=1, le=60)
     name: str | None = setting("Name of a disk that is added.", pattern=r"^[a-z][a-z0-9_-]{0,30}$")
@@ -123,6 +128,8 @@ def _reference(text: object) -> object:
 class SetUser(Settings):
     """An account in every guest of a set, which logs in over SSH by public keys only."""
 
+    other_words = OF_USER
+
     name: str = Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", description="Name of the account.")
     ssh_authorized_keys: tuple[Annotated[str, AfterValidator(_public_key)], ...] = Field(
         default=(), description="Public keys of SSH; at least one where there is no password."
@@ -144,8 +151,17 @@ class SetUser(Settings):
         return self
 
 
+def _few(nics: tuple[SetNic, ...]) -> tuple[SetNic, ...]:
+    if len(nics) > MOST_NICS:
+        words = f"a VM has at most {MOST_NICS} network adapters in vSphere, and these are {len(nics)}"
+        raise ValueError(f"{words}\nremove {len(nics) - MOST_NICS} of them")
+    return nics
+
+
 class VmSetFields(State):
     """What a play says of the VMs that it makes, and what is decided or read of each of them."""
+
+    other_words = OF_VM
 
     name: str | None = setting("Name of the set; VMs carry it in their mark.", pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
     source: str | None = setting("Template, or VM that is off, that is cloned; by name or inventory path.")
@@ -153,7 +169,7 @@ class VmSetFields(State):
     linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
     cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
     resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
-    folder: str | None = setting("VM folder by name or inventory path; that of the source where it is left out.")
+    folder: str | None = setting("VM folder by name, path (`ai/training`) or inventory path; that of the source where it is left out.")
     datastore: str | None = setting(
         "Datastore by name, or a datastore cluster: for each VM its datastore with the most space left; that of the "
         "source where it is left out."
@@ -171,7 +187,9 @@ class VmSetFields(State):
     )
     cdrom: Literal["none"] | None = setting("`none`: what is in the CD drives of the source is taken out.")
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
-    nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
+    nics: Annotated[tuple[SetNic, ...], AfterValidator(_few)] | None = setting(
+        "NICs of each VM, at most ten; those of the source are removed."
+    )
     customize: Literal["cloud_init", "linux_prep"] | None = setting(
         "How guests get name and addresses: cloud-init, if left out, or vCenter, for images without cloud-init."
     )
