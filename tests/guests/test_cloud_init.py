@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +27,12 @@ from vsphere_ai.guests.cloud_init import (
     given_network,
     guest_checksum,
     guest_problems,
+    holds_password,
     missing_addresses,
+    with_passwords,
 )
 from vsphere_ai.guests.netplan import GuestNic, network_config
+from vsphere_ai.guests.user_data import canonical
 from vsphere_ai.model.state import Target
 
 _RAW = b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + b"k" * 32
@@ -237,3 +241,28 @@ def test_metadata_of_someone_else_that_cannot_be_read_are_not_quoted(text):
     with pytest.raises(ValueError, match="is not encoded as it is marked") as caught:
         given_metadata(marked)
     assert "hunter2" not in str(caught.value)
+
+
+def test_user_data_of_the_play_come_beside_ours_and_change_the_checksum():
+    theirs = canonical({"packages": ("htop",), "write_files": ({"path": "/etc/own", "content": "x"},), "users": ()})
+    guest = replace(GUEST, user_data=theirs)
+    found = yaml.safe_load(decoded(extra_config(guest), "userdata"))
+    plain = yaml.safe_load(decoded(extra_config(GUEST), "userdata"))
+    assert found["packages"] == ["htop"]
+    assert found["users"] == plain["users"], "ours count"
+    assert found["write_files"] == [{"path": "/etc/own", "content": "x"}, *plain["write_files"]]
+    assert guest_checksum(guest) != guest_checksum(GUEST)
+    assert guest_checksum(replace(GUEST, user_data=canonical({}))) == guest_checksum(GUEST)
+
+
+def test_words_of_a_command_are_no_password():
+    guest = replace(GUEST, user_data=canonical({"runcmd": ("echo hashed_passwd",)}))
+    settings = extra_config(guest)
+    assert not holds_password(settings)
+    assert holds_password(with_passwords(settings, {"ops": "$6$a$b"}))
+
+
+def test_user_data_that_do_not_fit_are_refused_while_planning():
+    noise = base64.b64encode(random.Random(1).randbytes(MOST_BYTES)).decode()
+    guest = replace(GUEST, user_data=canonical({"write_files": ({"path": "/a", "content": noise},)}))
+    assert [p.rule for p in guest_problems(VM, guest)] == ["guest.size"]

@@ -22,10 +22,11 @@ from typing import cast
 from vsphere_ai.guests.netplan import GuestNic, network_config, tables
 from vsphere_ai.guests.network_problems import network_problems
 from vsphere_ai.guests.ssh_key import public_key
+from vsphere_ai.guests.user_data import FOLDER, merged
 from vsphere_ai.model.bounded import json_value, yaml_value
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.names.networks import Address
-from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.state import Target
 
 MOST_BYTES = 64 * 1024
@@ -43,8 +44,6 @@ HEAD = "#cloud-config\n"
 PASSWORD = "hashed_passwd"  # noqa: S105 - the name of a field
 """Field of an account of cloud-init's user data."""
 LEFT = "guest.password-left"
-FOLDER = "/var/lib/vsphere-ai"
-"""Folder in the guest: the NICs as JSON, the probe, and the command that runs it."""
 EACH_BOOT = "/var/lib/cloud/scripts/per-boot/vsphere-ai-ready.sh"
 """Script that cloud-init runs in its final stage, at the first boot and at each later one (scripts-per-boot)."""
 
@@ -79,6 +78,8 @@ class Guest:
     nics: tuple[GuestNic, ...]
     users: tuple[User, ...] = ()
     generation: int = 1
+    user_data: str = ""
+    """What else cloud-init is to do (see `user_data.canonical`)."""
 
 
 def guest_problems(target: Target, guest: Guest, settings: Mapping[str, str] | None = None) -> Iterator[Problem]:
@@ -129,7 +130,7 @@ def metadata(guest: Guest) -> dict[str, object]:
 def userdata(guest: Guest) -> str:
     """Return the user data: accounts with their keys, and the script that reports at each boot that all is done."""
     contents = {"nics.json": _nics(guest)} | {name: _shipped(file) for name, file in _FILES.items()}
-    words = json.dumps({
+    ours: PlainObject = {
         "users": [
             {
                 "name": user.name,
@@ -145,7 +146,8 @@ def userdata(guest: Guest) -> str:
             *({"path": f"{FOLDER}/{name}", "content": text} for name, text in contents.items()),
             {"path": EACH_BOOT, "content": f"#!/bin/sh\nexec sh {FOLDER}/ready.sh\n", "permissions": "0755"},
         ],
-    }, ensure_ascii=False)  # fmt: skip
+    }
+    words = json.dumps(merged(ours, guest.user_data), ensure_ascii=False)
     # JSON is YAML, but for JSON's escapes of characters beyond U+FFFF
     return f"{HEAD}{words}\n"
 
@@ -169,8 +171,10 @@ def with_passwords(settings: Mapping[str, str], hashes: Mapping[str, str]) -> di
 def holds_password(settings: Mapping[str, str]) -> bool:
     """Return whether the user data of a VM hold a hashed password, or cannot be read."""
     try:
-        return PASSWORD in decoded(settings, "userdata")
-    except ValueError:
+        text = decoded(settings, "userdata")
+        users = json_value(text.removeprefix(HEAD))["users"] if PASSWORD in text else ()
+        return any(PASSWORD in user for user in users)
+    except (ValueError, KeyError, TypeError):
         return True
 
 
@@ -182,7 +186,8 @@ def guest_checksum(guest: Guest) -> str:
     """
     locked = ((user, [] if not user.has_password else [PASSWORD]) for user in guest.users)
     users = [[user.name, list(user.ssh_authorized_keys), user.sudo, *more] for user, more in locked]
-    text = json.dumps([metadata(guest), users], sort_keys=True)
+    more = [guest.user_data] if guest.user_data else []
+    text = json.dumps([metadata(guest), users, *more], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
@@ -247,7 +252,7 @@ def _sizes(target: Target, own: Mapping[str, str], others: Mapping[str, str]) ->
     for name, value in own.items():
         if len(value) > MOST_BYTES:
             words = f"{name} has {len(value):,} bytes, and a guest reads at most {MOST_BYTES:,}"
-            yield Finding.problem(target, "guest.size", words, "give the guest fewer users or keys")
+            yield Finding.problem(target, "guest.size", words, "give the guest fewer users or keys, or less user data")
     total = sum(len(name) + len(value) + len(' = ""\n') for name, value in {**others, **own}.items())
     if total > MOST_SETTINGS:
         words = f"its advanced settings have {total:,} bytes, and a VM's .vmx file at most {MOST_SETTINGS:,}"

@@ -30,6 +30,9 @@ class Files(Protocol):
         With `key`, the document of it that has this key, also where it is text inside of another one.
         """
 
+    def text(self, spot: Spot) -> NamedFile | None:
+        """Return the YAML that is text at a spot; None, with the fault noted, when it is none."""
+
     def refuse(self, spot: Spot, message: str, help: str = "") -> None:
         """Note a fault of what the playbook says at a spot."""
 

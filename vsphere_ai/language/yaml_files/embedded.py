@@ -65,20 +65,29 @@ def _name(node: YamlNode) -> str:
 
 
 def _opened(document: Document, node: YamlNode, key: str, faults: FaultCollector) -> list[Document]:
-    """Return the document in a scalar: of a block (``|``) with the places that it has in the file."""
+    """Return the document in a scalar where it has a key."""
+    found = opened(document, node, faults)
+    return [found] if found is not None and isinstance(found.root.value, dict) and key in found.root.value else []
+
+
+def opened(document: Document, node: YamlNode, faults: FaultCollector) -> Document | None:
+    """Return the document in a scalar: of a block (``|``) with the places that it has in the file.
+
+    None, with the fault noted, where it is no YAML.
+    """
     block = _block(document.text, node)
     own = FaultCollector()
     try:
         if block is None:
-            opened = [parse(node.value, f"{document.name}:{node.line + 1}", own)]
+            found = parse(node.value, f"{document.name}:{node.line + 1}", own)
         else:
             inner = parse(block, document.name, own)
-            opened = [Document(document.name, document.text, inner.root, inner.data)]
+            found = Document(document.name, document.text, inner.root, inner.data)
     except InputError as error:
         faults.include(error)
-        return []
+        return None
     faults.include(InputError(own.found))
-    return [each for each in opened if isinstance(each.root.value, dict) and key in each.root.value]
+    return found
 
 
 def _block(text: str, node: YamlNode) -> str | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, load_beside
-from vsphere_ai.language.yaml_files.embedded import load_holding
+from vsphere_ai.language.yaml_files.embedded import load_holding, opened
 from vsphere_ai.model.names.secret_keys import is_secret_key
 from vsphere_ai.model.names.suggestion import same_word, suggest
 from vsphere_ai.model.state import Settings, is_observed
@@ -72,6 +72,11 @@ class ValuePlace:
         """
         read = partial(load_holding, key=key) if key else None
         found = load_beside(self.document, self.at(spot), self.faults, read)
+        return NamedFile(found.data, partial(found.refuse, self.faults)) if found is not None else None
+
+    def text(self, spot: DocumentPath) -> NamedFile | None:
+        """Read the YAML that is text at a spot inside of the value; None, with the fault noted, if that cannot be."""
+        found = opened(self.document, self.document.node(self.at(spot)), self.faults)
         return NamedFile(found.data, partial(found.refuse, self.faults)) if found is not None else None
 
     def refuse(self, spot: DocumentPath, message: str, help: str = "") -> None:

@@ -16,6 +16,7 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.playbook_files import Files, ReadsFiles
 from vsphere_ai.resources.vm_set import details
 from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
@@ -31,9 +32,10 @@ from vsphere_ai.resources.vm_set.new_vm import facts_of
 from vsphere_ai.resources.vm_set.numa_hints import numa_hints
 from vsphere_ai.resources.vm_set.placement import wanted_placement
 from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields
+from vsphere_ai.resources.vm_set.user_data import with_file
 
 
-class VmSet(MakesVms, VmSetFields, Resource):
+class VmSet(MakesVms, ReadsFiles, VmSetFields, Resource):
     """Makes the VMs that the play names: one clone each of a template or VM, marked as a member of the set.
 
     The names are a range such as `train-[01:04]`. A VM that the range no longer names is destroyed, after confirmation.
@@ -63,6 +65,10 @@ class VmSet(MakesVms, VmSetFields, Resource):
     def named(cls, name: str) -> Self:
         """Return the state of a set of which only the name is known: enough to destroy its VMs."""
         return cls.model_validate({"name": name})
+
+    def with_files(self, files: Files) -> Self:
+        """Read the user data that are named."""
+        return self.model_copy(update={"user_data": with_file(self.user_data, files)})
 
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""

@@ -60,6 +60,13 @@ def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View
                 "no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}"
             )
         yield from mtu_problems(nic, network, member, view)
+    if state.user_data and (state.by_vcenter or not state.nics):
+        why = (
+            "LinuxPrep does not bring them into a guest" if state.by_vcenter else "a set without nics gives guests none"
+        )
+        yield MemberFault(
+            "user-data", f"user data are for cloud-init: {why}", "leave user_data out, or give nics and cloud-init"
+        )
     guest, settings = guest_of(state, member), settings_of(facts)
     if guest.nics and not state.by_vcenter:
         found = guest_problems(Target("vm", member.name, member.ref), guest, settings)

@@ -49,13 +49,15 @@ def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
         if nic.name in own
     )
     users = tuple(cloud_init.User(u.name, u.ssh_authorized_keys, u.sudo, bool(u.password)) for u in state.users or ())
-    return cloud_init.Guest(member.name.lower(), member.uuid, nics, users, member.generation)
+    more = state.user_data.text if state.user_data else ""
+    return cloud_init.Guest(member.name.lower(), member.uuid, nics, users, member.generation, more)
 
 
 def guest_words(state: VmSetFields, member: Member) -> str:
     """Return what the guest is given, in words and as a checksum of all of it."""
     guest, users = guest_of(state, member), ", ".join(map(str, state.users or ())) or "no users"
     given = "by LinuxPrep" if state.by_vcenter else users
+    given += f", user data {state.user_data}" if state.user_data else ""
     return f"hostname {guest.hostname}, {given} ({cloud_init.guest_checksum(guest)})"
 
 

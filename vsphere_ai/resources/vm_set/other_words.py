@@ -43,6 +43,10 @@ _VM: Mapping[str, tuple[str, ...]] = {
     ),
     "customize": ("customization", "customization_spec", "os_customization_spec", "guest_customization"),
     "users": ("user", "ssh_authorized_keys", "ssh_keys", "ssh_public_keys", "accounts"),
+    "user_data": (
+        *("userdata", "cloud_config", "cloud_init", "user_data_file", "guestinfo_userdata", "guestinfo.userdata"),
+        *("vendor_data", "runcmd", "packages", "write_files", "bootcmd"),
+    ),
     "placement": ("drs", "anti_affinity", "affinity", "drs_automation_level", "vm_host_rule", "anti_affinity_rule"),
     "power_state": ("state", "power", "powered_on", "power_on", "on", "poweron"),
     "mac_prefix": ("mac", "mac_range"),

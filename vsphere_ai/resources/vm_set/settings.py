@@ -12,6 +12,7 @@ from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
 from vsphere_ai.resources.vm_set.other_words import OF_DISK, OF_NIC, OF_USER, OF_VM
 from vsphere_ai.resources.vm_set.placement import SetPlacement, listed
+from vsphere_ai.resources.vm_set.user_data import SetUserData, as_user_data
 from vsphere_ai.security.secret_ref import require_reference
 
 DHCP = "dhcp"
@@ -21,7 +22,7 @@ MOST_NICS = 10
 """Network adapters of a VM (VMware Configuration Maximums, vSphere 7.0 to 9.0: Virtual NICs per virtual machine)."""
 ONCE = (
     *("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore"),
-    *("nics", "mac_prefix", "customize", "users", "placement"),
+    *("nics", "mac_prefix", "customize", "users", "user_data", "placement"),
 )
 """Fields that only count when a VM is made."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
@@ -169,7 +170,9 @@ class VmSetFields(State):
     linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
     cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
     resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
-    folder: str | None = setting("VM folder by name, path (`ai/training`) or inventory path; that of the source where it is left out.")
+    folder: str | None = setting(
+        "VM folder by name, path (`ai/training`) or inventory path; that of the source where it is left out."
+    )
     datastore: str | None = setting(
         "Datastore by name, or a datastore cluster: for each VM its datastore with the most space left; that of the "
         "source where it is left out."
@@ -194,6 +197,9 @@ class VmSetFields(State):
         "How guests get name and addresses: cloud-init, if left out, or vCenter, for images without cloud-init."
     )
     users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
+    user_data: Annotated[SetUserData, BeforeValidator(as_user_data)] | None = setting(
+        "What cloud-init does in every guest: a file of cloud-config beside the playbook, its text, or its keys."
+    )
     placement: SetPlacement | None = setting("Rules of DRS for the VMs.")
     power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
     index: int | None = observed("Place in the set, counted from 1.")
