@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
-from vsphere_ai.model.estate.host_corrections import LogHosts, TimeServers
+from vsphere_ai.model.estate.host_corrections import LogHosts, ServiceStopped, TimeServers
 from vsphere_ai.model.finding import Finding
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
@@ -43,9 +43,9 @@ def ssh_off(case: PillarCase) -> Finding | None:
         return None
     seen = ("TSM-SSH", f"{'running' if service.get('running') else 'stopped'}, policy {service.get('policy')}")
     if service.get("running"):
-        return case.warned("the SSH service runs", seen, remedy="stop TSM-SSH; runs start it with --start-ssh")
+        return case.warned("the SSH service runs", seen, fix=ServiceStopped(case.target, "TSM-SSH"))
     if service.get("policy") == "on":
-        return case.warned("the SSH service starts with the host", seen, remedy="set its policy to off")
+        return case.warned("the SSH service starts with the host", seen, fix=ServiceStopped(case.target, "TSM-SSH"))
     return case.passed("the SSH service is stopped", seen)
 
 
@@ -63,7 +63,7 @@ def shell_off(case: PillarCase) -> Finding | None:
         return None
     seen = ("TSM", "running" if service.get("running") else "stopped")
     if service.get("running"):
-        return case.warned("the ESXi Shell runs", seen, remedy="stop TSM")
+        return case.warned("the ESXi Shell runs", seen, fix=ServiceStopped(case.target, "TSM"))
     return case.passed("the ESXi Shell is stopped", seen)
 
 

@@ -25,3 +25,8 @@ class TimeServers(Correction):
 @dataclass(frozen=True)
 class LogHosts(Correction):
     """A host sends its logs to another machine."""
+
+
+@dataclass(frozen=True)
+class ServiceStopped(Correction):
+    """A service of a host (`name`: its key) does not run, and does not start with the host."""
