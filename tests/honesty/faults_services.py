@@ -25,7 +25,7 @@ NEEDED.setdefault("Host.Config.NetService", []).extend((switches_shell, switches
 def _needed_by_the_run(case: Case, name: str) -> bool:
     """Docs of `services`: beside what needs SSH on the host, and beside its restart, SSH is not switched."""
     host = next(h for h in case.hosts if h.name == name)
-    return needs.over_ssh(case, host)
+    return needs.over_ssh(case, host) or needs.reboots(case, host)
 
 
 @fault("SSH switched by a play", _needed_by_the_run)

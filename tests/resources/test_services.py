@@ -97,6 +97,27 @@ def test_policy_of_ssh_and_the_shell_may_be_set_beside_what_needs_ssh():
     assert sent_words.index("StartService") > sent_words.index("reboot")  # a restart stops the shell
 
 
+@pytest.mark.parametrize(
+    ("now", "wanted", "calls"),
+    [
+        (service("TSM"), {"running": False, "policy": "on"}, ["UpdateServicePolicy", "reboot", "StopService"]),
+        (service("TSM"), {"running": True, "policy": "on"}, ["UpdateServicePolicy", "reboot"]),
+        (service("TSM", True, "on"), {"running": True, "policy": "off"},
+         ["UpdateServicePolicy", "reboot", "StartService"]),
+        (service("TSM", True), {"running": True}, ["reboot", "StartService"]),
+        (service("TSM", False, "on"), {"running": False}, ["reboot", "StopService"]),
+        (service("TSM", True, "on"), {"running": True, "policy": "on"}, ["reboot"]),
+    ],
+)  # fmt: skip
+def test_a_restart_starts_what_the_policy_says_then(now, wanted, calls):
+    plan = plan_one(
+        with_kernel(service("TSM-SSH", True, "on"), now),
+        ESX1, Kernel(ats_support=True), HostServices(services={"shell": ServiceSettings(**wanted)}),
+    )  # fmt: skip
+    of_services = {"UpdateServicePolicy", "StartService", "StopService", "reboot"}
+    assert [word for word in words(steps_of(plan, ESX1)) if word in of_services] == calls
+
+
 def test_remarks():
     assert "until the next restart" in asked(esx(), shell={"running": True, "policy": "off"}).notes[0]
     assert "is stopped until" in asked(esx(service("TSM", True)), shell={"running": False, "policy": "on"}).notes[0]

@@ -119,7 +119,9 @@ class HostServices(Corrects, Resource):
             if wanted.policy not in (None, now.policy):
                 args = {"id": key, "policy": wanted.policy}
                 yield invoke(change, MANAGER, "UpdateServicePolicy", args, f"set policy of {key} to {wanted.policy}")
-            if wanted.running is not None and (wanted.running != now.running or change.recreate):
+            # a restart of this plan starts what its policy says, which may be the one that this plan sets
+            runs = (wanted.policy or now.policy) == "on" if restarts else now.running
+            if wanted.running is not None and wanted.running != runs:
                 method, verb = ("StartService", "start") if wanted.running else ("StopService", "stop")
                 step = invoke(change, MANAGER, method, {"id": key}, f"{verb} {key}")
                 yield replace(step, after_reboot=restarts)
