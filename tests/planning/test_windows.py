@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import CommandOutput
 from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
 from vsphere_ai.planning.planner import reading_back
 from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
-from vsphere_ai.planning.scheduling.windows import HostNow, host_now, host_window
+from vsphere_ai.planning.scheduling.windows import HostNow, WindowFlags, host_now, host_window
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.nics import HostNics
@@ -187,16 +187,16 @@ def test_all_fragments_of_a_vm_are_one_reconfigure():
 def test_a_host_without_gpus_rebooted_through_vcenter_needs_no_ssh():
     now = HostNow(ESX1, in_maintenance=False, ssh_running=False, has_gpus=False)
     restart = Step(target=ESX1, summary="restart", needs_reboot=True)
-    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    done = words(host_window(now, [restart], Rolling(reboot="api"), WindowFlags()))
     assert done == ["enter-maintenance", "reboot", "host-back", "as-planned", "exit-maintenance"]
-    over_ssh = words(host_window(now, [restart], Rolling(reboot="ssh"), probes=False))
+    over_ssh = words(host_window(now, [restart], Rolling(reboot="ssh"), WindowFlags()))
     assert [w for w in over_ssh if "ssh" in w] == ["start-ssh", "start-ssh", "stop-ssh"]
 
 
 def test_ssh_found_running_is_started_again_even_when_nobody_needs_it():
     now = HostNow(ESX1, in_maintenance=False, ssh_running=True, has_gpus=False)
     restart = Step(target=ESX1, summary="restart", needs_reboot=True)
-    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    done = words(host_window(now, [restart], Rolling(reboot="api"), WindowFlags()))
     assert [w for w in done if "ssh" in w] == ["start-ssh"]
     assert done.index("host-back") < done.index("start-ssh")
 
@@ -204,7 +204,7 @@ def test_ssh_found_running_is_started_again_even_when_nobody_needs_it():
 def test_ssh_that_starts_with_the_host_is_stopped_again_where_it_was_stopped():
     now = HostNow(ESX1, in_maintenance=False, ssh_running=False, has_gpus=False, ssh_with_host=True)
     restart = Step(target=ESX1, summary="restart", needs_reboot=True)
-    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    done = words(host_window(now, [restart], Rolling(reboot="api"), WindowFlags()))
     assert done == ["enter-maintenance", "reboot", "host-back", "as-planned", "stop-ssh", "exit-maintenance"]
 
 
@@ -245,6 +245,6 @@ def test_ssh_that_must_not_be_started_is_not():
     for running in (True, False):
         now = HostNow(ESX1, in_maintenance=False, ssh_running=running, has_gpus=True, start_ssh=False)
         for via in ("ssh", "api"):
-            done = words(host_window(now, [restart], Rolling(reboot=via), probes=True))
+            done = words(host_window(now, [restart], Rolling(reboot=via), WindowFlags(probes=True)))
             assert [w for w in done if "ssh" in w] == []
             assert "gpus-answer" in done

@@ -67,7 +67,10 @@ class Step:
     needs_reboot: bool = False
     after_reboot: bool = False
     comes_last: bool = False
-    """Of a datacenter's steps: sent only when everything of its hosts and VMs has ended well."""
+    """Of a datacenter's steps: sent only when everything of its hosts and VMs has ended well; of a host's: when no VM
+    of its cluster has to move any more, because moves depend on what it takes away."""
+    comes_first: bool = field(default=False, metadata=WRITTEN_IF_SET)
+    """Of a host's steps: sent before any VM of its cluster moves, because moves depend on what it makes."""
 
 
 DeviceChange = Mapping[str, Any]

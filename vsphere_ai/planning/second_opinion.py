@@ -73,8 +73,8 @@ class Reply:
 class Evacuation:
     """Hosts of a cluster that are out of service together, and the VMs that DRS moves off them.
 
-    `before` are running VMs that go off, move, change, get other rules or are destroyed before: vCenter counts them as
-    they are now.
+    `before` are running VMs that go off, move, change, get other rules or are destroyed before, and hosts that are
+    changed before: vCenter counts them as they are now.
     `is_next`: no host of the cluster is emptied before these.
     """
 
@@ -112,17 +112,22 @@ def _together(batches: Iterable[Sequence[Target]], at_a_time: int) -> Iterator[S
 
 
 def _changing(plan: Plan, estate: Estate) -> Mapping[str, Sequence[Target]]:
-    """Return the running VMs, by cluster, that are moved by the run, changed, given other rules, or destroyed."""
+    """Return what is changed before an evacuation, by cluster.
+
+    These are running VMs that are moved by the run, changed, given other rules, or destroyed, and hosts that moves
+    depend on.
+    """
     steps = [p.step for p in plan.steps]
     refs = {s.target.ref for s in steps if isinstance(s, Migrate | Reconfigure | Destroy)}
     refs |= {ref for s in steps if isinstance(s, ClusterRules) for ref in s.wanted.vms}
     vms = {vm for vm in estate.vms if vm.ref in refs and estate.is_on(vm.ref)}
 
-    def cluster(vm: Target) -> str:
-        host = estate.host_of(vm.ref)
+    def cluster(target: Target) -> str:
+        host = target if target.kind == "host" else estate.host_of(target.ref)
         return str(estate[host.ref].get("parent")) if host else ""
 
-    return grouped(sorted(vms), cluster)
+    hosts = {s.target for s in steps if s.comes_first and s.target.kind == "host"}
+    return grouped(sorted(vms | hosts), cluster)
 
 
 # -- differences

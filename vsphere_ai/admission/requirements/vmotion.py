@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from vsphere_ai.admission.base import MOVES, RUNS, AdmissionCase, Reason, requirement
 from vsphere_ai.fabric.vmk import CARRIED, VNICS, carries_vmotion
-from vsphere_ai.model.facts import Facts
 
 MASKED = "config.maskedFeatureCapability"
 NEEDED, OFFLINE = "runtime.featureRequirement", "runtime.offlineFeatureRequirement"
@@ -77,8 +76,9 @@ def cpu_affinity(case: AdmissionCase) -> Reason | None:
 def vmotion_network(case: AdmissionCase) -> Iterator[Reason]:
     """The host of a running VM, and the one that it moves to, have a VMkernel adapter that is selected for vMotion.
 
-    One on the TCP/IP stack of vMotion is. An adapter counts only where it carries vMotion before the plan and after
-    it: hosts are not changed in an order that moves of VMs could depend on.
+    One on the TCP/IP stack of vMotion is. An adapter that the plan itself selects counts: that comes before all moves
+    of the cluster, and what takes the last one of a host away comes after them. One that carries vSAN, too, is changed
+    in the window of its host, so that moves do not count on it.
     """
     situation = case.situation
     own = situation.view.estate.get(case.vm.ref)
@@ -88,14 +88,9 @@ def vmotion_network(case: AdmissionCase) -> Iterator[Reason]:
     estate = situation.view.estate
     for host in filter(None, (case.host, estate.get(source))):
         which = "it" if host is case.host else f"{host.name}, where the VM runs,"
-        carries = _carries(host, situation.view.facts(host.ref))
+        carries = carries_vmotion(host)
         if carries is False:
-            help = "select one (vmkernel: {PORT GROUP: {services: [vmotion]}}) in a run before this one"
+            help = "select one in a play for that host: vmkernel: {PORT GROUP: {services: [vmotion]}}"
             yield case.no(f"{which} has no VMkernel adapter for vMotion", help, "VMotionNotConfigured")
         elif carries is None:
             yield case.unknown(f"whether {which} has a VMkernel adapter for vMotion was not read")
-
-
-def _carries(now: Facts, then: Facts) -> bool | None:
-    carries = {carries_vmotion(now), carries_vmotion(then)}
-    return False if False in carries else None if None in carries else True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbooks.play import Power, TargetPlans
@@ -31,18 +30,19 @@ from vsphere_ai.planning.moves.evacuation import obstacles, shutdown_problems, w
 from vsphere_ai.planning.moves.held_up import held_up
 from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.outlook import Outlook
-from vsphere_ai.planning.moves.power_on_order import PowerOns
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, powered_on_between, rolling_of
 from vsphere_ai.planning.moves.rule_order import Moments, rule_moments
 from vsphere_ai.planning.moves.starts import STARTS
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
+from vsphere_ai.planning.scheduling.beside_moves import BesideMoves, beside_moves
 from vsphere_ai.planning.scheduling.health import HostBefore, found
 from vsphere_ai.planning.scheduling.rules_first import RulesBesideWindows, beside_windows, moment_edges
-from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries, power_on_of
+from vsphere_ai.planning.scheduling.set_order import around_rules, behind_canaries, power_on_edges, power_on_of
 from vsphere_ai.planning.scheduling.step_order import PlannedStep, can_be_ordered, numbered, that_can_be_added
 from vsphere_ai.planning.scheduling.windows import (
     Switch,
+    WindowFlags,
     health_gate,
     host_now,
     host_window,
@@ -113,6 +113,12 @@ class _Arrangement:
     firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
     """Host -> the steps its window begins with."""
     ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    beside: BesideMoves = field(default_factory=BesideMoves)
+
+    @property
+    def sequences(self) -> tuple[Sequence[Step], ...]:
+        """All steps that follow each other."""
+        return (*self.chains.values(), *self.beside.chains)
 
 
 def arrange(
@@ -132,11 +138,13 @@ def arrange(
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
     gated = frozenset(t for t, own in steps.items() if any(isinstance(s, Healthy) for s in own))
     work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
+    work.beside = beside_moves(work.steps, windows, desired, estate)
     start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
     for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
-        own = work.steps.get(host, ())
+        own, late = work.beside.inside(host, work.steps.get(host, ())), host in work.beside.late
         now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
-        window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
+        flags = WindowFlags(probes=host in probing, begun=host in gated, but_last=late)
+        window = host_window(now, own, rolling, flags) if own else []
         work.chains[host] = window
         work.firsts[host] += window[:1]
     for vm in _affected_vms(work):
@@ -145,7 +153,7 @@ def arrange(
     work.edges += _replacements(work)
     for host in sorted(windows):
         work.problems += stuck(estate, host, rolling_of(desired, host))
-    work.edges += _power_on_edges(work, outlook.power_on)
+    work.edges += power_on_edges(outlook.power_on, work.chains, work.cycled)
     worked_on = sorted(windows | gated)
     rolls, moves, outlook = _roll_outs(work, outlook)
     cycled = tuple(sorted(work.cycled))
@@ -153,6 +161,7 @@ def arrange(
     for host in worked_on:
         _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
     _roll_out(work, rolls)
+    work.edges += work.beside.edges(estate, work.firsts, work.chains)
     _hold_up(work, rolls, outlook)
     _share(work)
     moments = _time_power_ons(work, rolls, outlook)
@@ -173,23 +182,8 @@ def arrange(
         destroyed=tuple(sorted(work.destroyed)),
         adopted=tuple(t for t in sorted(work.steps) if (m := member_of(estate, t.ref)) and m.adopting),
     )
-    ordered = numbered(work.chains.values(), work.rules, work.edges, work.rolled)
+    ordered = numbered(work.sequences, work.rules, work.edges, work.rolled)
     return ordered, tuple(work.problems), impact, moments
-
-
-def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
-    """Tie power-ons to what they wait for; the steps of a VM that is power-cycled begin and end with that."""
-    for order in (*power_on.orders.values(), *power_on.pairs):
-        ons = {vm: step for vm in order if (step := power_on_of(work.chains.get(vm, ()))) is not None}
-        yield from pairwise(ons.values())
-        # what one of them holds until it is off may be what the first one gets
-        first = next(iter(ons.values()), None)
-        cycled = (work.chains[vm][0] for vm in [*ons][1:] if vm in work.cycled)
-        yield from ((off, first) for off in cycled if first is not None)
-    for vm, other in power_on.after_off:
-        later = power_on_of(work.chains.get(vm, ()))
-        if later is not None and other in work.cycled:
-            yield work.chains[other][0], later
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
@@ -313,7 +307,7 @@ def _homes(work: _Arrangement, vms: Iterable[Target]) -> Mapping[str, Target]:
 
 def _roll_outs(work: _Arrangement, outlook: Outlook) -> tuple[tuple[Roll, ...], Moves, Outlook]:
     rules = _rules(work)
-    outlook = rules.seen_by_moves(outlook)
+    outlook = work.beside.seen_by_moves(rules.seen_by_moves(outlook))
     mover = MovePlanner(work.leaving, work.cycled, work.desired, outlook)
     chained = [step for chain in work.chains.values() for step in chain]
     windows = Windows(mover, work.moves, work.cycled, work.destroyed, outlook, work.steps, chained)
@@ -346,7 +340,7 @@ def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
         vm: step for roll in rolls for vm in roll.starts if (step := power_on_of(work.chains.get(vm, ()))) is not None
     }
     edges = [*powered_on_between(rolls, on, work.chains, work.firsts)]
-    if can_be_ordered(work.chains.values(), work.rules, (*work.edges, *work.rolled, *edges)):
+    if can_be_ordered(work.sequences, work.rules, (*work.edges, *work.rolled, *edges)):
         work.edges += edges
         return
     for vm in on:
@@ -361,7 +355,7 @@ def _keep_rules(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook) -> 
     chains, homes = {vm.ref: chain for vm, chain in work.chains.items()}, _homes(work, work.moves)
     vms = [vm for vm in wanted if power_on_of(work.chains[vm]) is not None]
     groups = [[*moment_edges(vm.ref, wanted[vm], chains, homes)] for vm in vms]
-    kept = that_can_be_added(work.chains.values(), work.rules, (*work.edges, *work.rolled), groups)
+    kept = that_can_be_added(work.sequences, work.rules, (*work.edges, *work.rolled), groups)
     work.edges += [edge for at in kept for edge in groups[at]]
     return {vms[at]: wanted[vms[at]] for at in kept}
 
@@ -380,14 +374,15 @@ def _share(work: _Arrangement) -> None:
     shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
     inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
     for datacenter in shared:
-        own = [s for s in work.steps[datacenter] if not isinstance(s, ClusterRules)]
+        plain = [s for s in work.steps[datacenter] if not isinstance(s, ClusterRules)]
         rules = [s for s in work.steps[datacenter] if isinstance(s, ClusterRules)]
         work.rules += rules
-        first, last = shared_windows(datacenter, own)
+        first, last = shared_windows(datacenter, plain)
         work.chains[datacenter] = first + last
         work.edges += [(first[-1], rule) for rule in rules if first]
         work.edges += [(rule, last[0]) for rule in rules if last]
-        within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
+        every = (work.chains, work.beside.early, work.beside.late)
+        within = [c for t, where in inside.items() if where == datacenter for own in every if (c := own.get(t))]
         work.edges += [(first[-1], chain[0]) for chain in within if first]
         work.edges += [(chain[-1], last[0]) for chain in within if last]
     if work.rules:

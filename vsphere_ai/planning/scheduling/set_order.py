@@ -1,11 +1,13 @@
-"""Order of the steps of sets of VMs: a first VM of an unknown image, and rules between clones and power-ons."""
+"""Order of the steps of VMs: power-ons that wait for each other, a first VM of an unknown image, rules of sets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, Clone, ClusterRules, Destroy, GuestReady, PowerOn, Step
+from vsphere_ai.planning.moves.power_on_order import PowerOns
 
 Chains = Mapping[Target, Sequence[Step]]
 """The steps of each target in their order."""
@@ -23,6 +25,21 @@ def behind_canaries(chains: Chains) -> Iterator[tuple[Step, Step]]:
 def power_on_of(chain: Sequence[Step]) -> Step | None:
     """Return the step of a VM that powers it on, None without one."""
     return next((s for s in chain if isinstance(s, PowerOn)), None)
+
+
+def power_on_edges(power_on: PowerOns, chains: Chains, cycled: Collection[Target]) -> Iterator[tuple[Step, Step]]:
+    """Tie power-ons to what they wait for; the steps of a VM that is power-cycled begin and end with that."""
+    for order in (*power_on.orders.values(), *power_on.pairs):
+        ons = {vm: step for vm in order if (step := power_on_of(chains.get(vm, ()))) is not None}
+        yield from pairwise(ons.values())
+        # what one of them holds until it is off may be what the first one gets
+        first = next(iter(ons.values()), None)
+        off_by_then = (chains[vm][0] for vm in [*ons][1:] if vm in cycled)
+        yield from ((off, first) for off in off_by_then if first is not None)
+    for vm, other in power_on.after_off:
+        later = power_on_of(chains.get(vm, ()))
+        if later is not None and other in cycled:
+            yield chains[other][0], later
 
 
 def around_rules(

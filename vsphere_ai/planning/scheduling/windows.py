@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.language.playbooks.play import Power, Rolling
@@ -78,12 +78,20 @@ def needs_maintenance(steps: Sequence[Step]) -> bool:
     return any(s.needs_maintenance or s.needs_reboot for s in steps)
 
 
-def host_window(
-    now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes: bool, begun: bool = False
-) -> list[Step]:
+class WindowFlags(NamedTuple):
+    """What else decides the shape of a host's window."""
+
+    probes: bool = False
+    """Whether reading back needs SSH."""
+    begun: bool = False
+    """Whether an earlier attempt may have come as far as maintenance."""
+    but_last: bool = False
+    """Whether some of the host's steps come after all windows of its cluster, and are read back then."""
+
+
+def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, flags: WindowFlags) -> list[Step]:
     """Order one host's steps: enter, change, reboot, what comes after a reboot, read back, leave.
 
-    `probes`: reading back needs SSH; `begun`: an earlier attempt may have come as far as maintenance.
     A host found in maintenance stays in it, SSH found running runs again. SSH that must not be started is not: whether
     it runs when it is needed is asked before (see `ssh_needs`).
     """
@@ -95,10 +103,10 @@ def host_window(
     # a run that goes on asks for one without knowing the play; a reboot brings one of its own
     after = [answer if _asks_gpus(s) else s for s in steps if s.after_reboot and not (reboot and _asks_gpus(s))]
     at_reboot = reboot and (now.has_gpus or rolling.reboot == "ssh")
-    shell = probes or at_reboot or any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
+    shell = flags.probes or at_reboot or any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
     ordered: list[Step] = []
     if window:
-        ordered.append(_enter(host, rolling, begun=begun))
+        ordered.append(_enter(host, rolling, begun=flags.begun))
     switches = shell and not now.ssh_running and now.start_ssh
     if switches:
         ordered.append(StartSsh(target=host, summary=f"start {SSH_SERVICE}"))
@@ -110,7 +118,7 @@ def host_window(
         if now.has_gpus:
             ordered.append(answer)
     ordered += after
-    ordered.append(AsPlanned(target=host, summary=READ_BACK))
+    ordered.append(AsPlanned(target=host, but_last=flags.but_last, summary=READ_BACK))
     # a reboot starts a service of that policy, also one that was stopped
     if switches or (reboot and now.ssh_with_host and not now.ssh_running):
         ordered.append(StopSsh(target=host, summary=f"stop {SSH_SERVICE} (restore previous state)"))

@@ -18,6 +18,8 @@ class Flags(TypedDict, total=False):
     needs_power_off: bool
     needs_reboot: bool
     after_reboot: bool
+    comes_first: bool
+    comes_last: bool
 
 
 def problem(kind: str, target: Target, rule: str, message: str, help: str = "") -> Problem:

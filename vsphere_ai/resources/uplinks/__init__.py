@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.corrections import UplinkNics
 from vsphere_ai.fabric.dvs import PORT_GROUP
+from vsphere_ai.fabric.networks import REACHED
 from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
@@ -50,9 +52,9 @@ class Uplinks(Corrects, Resource):
     traits = Traits(
         after=("switches", "port_groups"),
         properties={
-            "HostSystem": (NICS, PROXIES, "config.network.vswitch", *dvs.MANAGEMENT_PATHS),
+            "HostSystem": (NICS, PROXIES, REACHED, "config.network.vswitch", *dvs.MANAGEMENT_PATHS),
             dvs.SWITCH: (*SWITCH, "config.maxMtu", "config.uplinkPortgroup"),
-            PORT_GROUP: ("key", "config.defaultPortConfig"),
+            PORT_GROUP: ("key", "config.defaultPortConfig", "config.distributedVirtualSwitch"),
         },
         affects=Topic.PVRDMA,
     )
@@ -114,12 +116,14 @@ class Uplinks(Corrects, Resource):
         switches = switches_of(target, view, changing)
         claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
         prepared: dict[str, dict[str, str]] = {}
-        for name in changing:
+        have = {name: dvs.nics(proxy) if (proxy := proxy_of(host, switches[name])) else {} for name in changing}
+        # VMs may use a NIC that moves: that waits for the window of the host, where it has one
+        taken = any(claimed.get(nic, name) != name for name, nics in have.items() for nic in nics.values())
+        for name, now in have.items():
             switch, proxy = switches[name], proxy_of(host, switches[name])
-            now = dvs.nics(proxy) if proxy else {}
             kept = {u: n for u, n in now.items() if claimed.get(n, name) == name}
             if proxy is None:
-                yield member_step(change, switch, "add", None, f"join {name}")
+                yield replace(member_step(change, switch, "add", None, f"join {name}"), comes_first=not taken)
             elif kept != now:
                 moving = ", ".join(sorted(n for n in now.values() if n not in kept.values()))
                 specs = pnic_specs(target, view, switch, kept)
@@ -132,7 +136,8 @@ class Uplinks(Corrects, Resource):
             # a membership this plan has changed before is looked up when it is sent
             specs = pnic_specs(target, view, switches[name], wanted, anew=name in prepared)
             summary = f"set uplinks of {name}: {', '.join(_pairs(wanted))}"
-            yield member_step(change, switches[name], "edit", specs, summary)
+            first = not taken and proxy_of(host, switches[name]) is None
+            yield replace(member_step(change, switches[name], "edit", specs, summary), comes_first=first)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the host's switches as they will be read."""
@@ -159,7 +164,11 @@ class Uplinks(Corrects, Resource):
                 "pnic": tuple(keys[n] for n in wanted.values() if n in keys),
                 "spec": {"_typeName": "HostProxySwitchSpec", "backing": pnic_backing(specs)},
             }
-        return Projection(self, (host.having({PROXIES: tuple(proxies.values())}),))
+        reached = host.get(REACHED)
+        new = (s for s in switches.values() if proxy_of(host, s) is None and s.name in proxies)
+        groups = [group.ref for switch in new for group in dvs.groups_of(view.estate, switch)]
+        more = {} if reached is None else {REACHED: tuple(dict.fromkeys((*reached, *groups)))}
+        return Projection(self, (host.having({PROXIES: tuple(proxies.values()), **more}),))
 
     def export(self, target: Target, view: View, form: Form) -> StateExport:
         """Show each switch's uplinks as a list; switches with a link aggregation group are not stated."""

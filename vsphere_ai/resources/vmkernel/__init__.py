@@ -37,7 +37,7 @@ from vsphere_ai.resources.vmkernel.checks import (
     place_problems,
     pvrdma_problems,
 )
-from vsphere_ai.resources.vmkernel.steps import adapter_step, service_steps
+from vsphere_ai.resources.vmkernel.steps import adapter_step, beside_moves, service_steps
 
 
 class VmkernelAdapters(HasOwnValues, Corrects, Resource):
@@ -135,11 +135,11 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
         """Make or change each adapter, then what it carries; the adapter for PVRDMA is named last."""
         before = change.before.adapters if change.before else {}
         tags: dict[str, str] = {}
+        hosts = view.facts(change.target.ref), self.project(change.target, view, "plan").facts[0]
         for name, wanted in (self.adapters or {}).items():
             spot, now = Spot(name, change.target, view), before.get(name) or VmkernelAdapter()
-            if spot.vnic is None or is_changed(wanted, now):
-                yield adapter_step(change, spot, wanted)
-            yield from service_steps(change, spot, wanted, now)
+            own = [adapter_step(change, spot, wanted)] if spot.vnic is None or is_changed(wanted, now) else []
+            yield from beside_moves([*own, *service_steps(change, spot, wanted, now)], wanted, now, hosts)
             if wanted.pvrdma is not None and wanted.pvrdma != bool(now.pvrdma):
                 tags[spot.device if wanted.pvrdma else ""] = name
         # naming another adapter is what takes the name off the first

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from vsphere_ai.fabric.vmk import Spot
+from vsphere_ai.fabric.vmk import VMOTION, Spot, carries_vmotion
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.resources._helpers.factories import invoke
@@ -41,3 +43,18 @@ def service_steps(change: Change, spot: Spot, wanted: VmkernelAdapter, now: Vmke
             f"{'let' if selected else 'no longer let'} the adapter on {spot.name} carry {service}",
             needs_maintenance="vsan" in (service, *spot.services),
         )
+
+
+def beside_moves(
+    steps: list[Step], wanted: VmkernelAdapter, now: VmkernelAdapter, hosts: tuple[Facts, Facts]
+) -> Iterator[Step]:
+    """Yield the steps of an adapter with their place beside moves of VMs; `hosts` is the host now and afterwards.
+
+    What makes or moves the way of vMotion comes before them. What takes the last one away comes after them.
+    """
+    have, want = now.services or (), now.services if wanted.services is None else wanted.services
+    if VMOTION not in (*have, *(want or ())):
+        yield from steps
+        return
+    last = bool(carries_vmotion(hosts[0])) and carries_vmotion(hosts[1]) is False
+    yield from (replace(step, comes_first=not last, comes_last=last) for step in steps)
