@@ -132,6 +132,40 @@ def test_what_only_the_source_has_keeps_a_running_vm(soap):
     migrate(soap, "drive", "esx2")
 
 
+SERIAL, PARALLEL, FLOPPY = (
+    getattr(vim.vm.device, f"Virtual{name}") for name in ("SerialPort", "ParallelPort", "Floppy")
+)
+NOWHERE = vim.fault.DisallowedMigrationDeviceAttached
+
+
+@pytest.mark.parametrize(
+    ("device", "backing", "fault"),
+    [
+        (SERIAL, SERIAL.DeviceBackingInfo(deviceName="/dev/char/serial/uart0"), NOWHERE),
+        (SERIAL, SERIAL.URIBackingInfo(serviceURI="telnet://:7001", direction="server"), NOWHERE),
+        (SERIAL, SERIAL.URIBackingInfo(serviceURI="x", direction="client", proxyURI="telnet://vspc:13370"), None),
+        (SERIAL, SERIAL.FileBackingInfo(fileName="[local1] local/serial.log"), vim.fault.CannotAccessVmDevice),
+        (PARALLEL, PARALLEL.DeviceBackingInfo(deviceName="/dev/parport0"), NOWHERE),
+        (FLOPPY, FLOPPY.DeviceBackingInfo(deviceName="/dev/fd0"), NOWHERE),
+        (FLOPPY, FLOPPY.ImageBackingInfo(fileName="[local1] local/driver.flp"), vim.fault.CannotAccessVmDevice),
+    ],
+)
+@pytest.mark.parametrize("connected", [True, False])
+def test_what_a_connected_drive_or_port_uses_keeps_a_running_vm(soap, device, backing, fault, connected):
+    if isinstance(backing, vim.vm.device.VirtualDevice.FileBackingInfo):
+        backing.datastore = next(s for s in soap.vm("local").datastore if s.name == "local1")
+    label, connect = vim.Description(label="Thing 1", summary=""), vim.vm.device.VirtualDevice.ConnectInfo
+    link = connect(startConnected=connected, connected=connected, allowGuestControl=True)
+    added = device(key=-1, deviceInfo=label, backing=backing, connectable=link)
+    soap.wait(soap.vm("plain").PowerOffVM_Task())
+    reconfigure(soap, "plain", deviceChange=[vim.vm.device.VirtualDeviceSpec(operation="add", device=added)])
+    power_on(soap, "plain")
+    if fault is not None and connected:
+        refused(fault, migrate, soap, "plain", "esx2")
+        soap.wait(soap.vm("plain").PowerOffVM_Task())
+    migrate(soap, "plain", "esx2")
+
+
 def test_a_swap_file_goes_where_the_host_keeps_its_own(soap):
     store = soap.find(vim.Datastore, "fast2")
     assert store.summary.multipleHostAccess is False

@@ -37,6 +37,8 @@ PATHS = (
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
 SRIOV, PVRDMA = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma"
+RAW = ("VirtualDiskRawDiskMappingVer1BackingInfo", "VirtualDiskRawDiskVer2BackingInfo")
+"""Backings of disks that are a LUN."""
 _SPEC: Mapping[str, str] = {
     "numCPUs": CPUS,
     "numCoresPerSocket": VM_CORES,
@@ -105,7 +107,11 @@ class Machine:
     """Where its swap file is to be: ``vmDirectory``, ``hostLocal``, or empty for where its cluster has it."""
     pool: str = ""
     remote: tuple[tuple[str, str], ...] = ()
-    """Connected drives: pairs of a label and what is in it: the path of an ISO image, or ``a device of the host``."""
+    """Connected drives and ports: pairs of a label and what is in it: the path of a file, ``a device of the host``."""
+    usb: tuple[str, ...] = ()
+    """Labels of connected USB devices of its host, or of a client."""
+    raw_disks: tuple[str, ...] = ()
+    """Labels of disks that are LUNs (raw device mapping)."""
     tied_to: str = ""
     """Reference of the host of which it has a device by its address; empty where it has none."""
     affinity: bool = False
@@ -226,6 +232,8 @@ def machine_of(
         swap_place=str(facts.get(SWAP_PLACE) or "").replace("inherit", ""),
         pool=str(facts.get(POOL) or ""),
         remote=tuple(_drives(devices)),
+        usb=tuple(drives.label(d) for d in devices if drives.is_usb(d)),
+        raw_disks=tuple(drives.label(d) for d, b in zip(devices, backings, strict=True) if b.get("_typeName") in RAW),
         affinity=bool((facts.get(AFFINITY) or {}).get("affinitySet")),
     )
 

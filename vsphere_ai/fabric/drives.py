@@ -1,6 +1,7 @@
-"""Removable drives of VMs: what is in them, as vCenter shows it.
+"""Removable drives, ports and USB devices of VMs: what is in them, or behind them, as vCenter shows it.
 
-Source: vSphere Web Services API reference, VirtualCdrom and its backings, VirtualFloppy.
+Source: vSphere Web Services API reference, VirtualCdrom and its backings, VirtualFloppy, VirtualSerialPort,
+VirtualParallelPort, VirtualUSB.
 """
 
 from __future__ import annotations
@@ -8,17 +9,34 @@ from __future__ import annotations
 from vsphere_ai.model.plain import Plain, PlainObject, inside
 
 CDROM = "VirtualCdrom"
+REMOVABLE = (CDROM, "VirtualFloppy", "VirtualSerialPort", "VirtualParallelPort")
 OF_HOST, OF_CLIENT = "a device of the host", "a device of a client"
+_HOST_DEVICES = ("DeviceBackingInfo", "AtapiBackingInfo", "PassthroughBackingInfo")
+"""Ends of the types of backings that are a device of the host."""
+_USB = ("VirtualUSBUSBBackingInfo", "VirtualUSBRemoteClientBackingInfo")
+"""USB devices of the host and of a client; one of another host (VirtualUSBRemoteHostBackingInfo) has moved already."""
 
 
 def content(device: PlainObject) -> str | None:
-    """Return the path of the image in a drive, or whose device it is; None for what is no such drive."""
-    kind, is_cd = str(inside(device, "backing._typeName") or ""), device.get("_typeName") == CDROM
-    if is_cd and "Iso" in kind:
-        return str(inside(device, "backing.fileName") or "")
+    """Return the path of the file in a drive or behind a port, or whose device it is; None for what has no such thing.
+
+    A serial port over the network is one of its address, unless a concentrator (`proxyURI`) goes along with the VM.
+    """
+    kind = str(inside(device, "backing._typeName") or "")
+    if device.get("_typeName") not in REMOVABLE:
+        return None
     if "Remote" in kind:
         return OF_CLIENT
-    return OF_HOST if is_cd and ("Atapi" in kind or "Passthrough" in kind) else None
+    if kind.endswith("URIBackingInfo"):
+        address = str(inside(device, "backing.serviceURI") or "the network")
+        return None if inside(device, "backing.proxyURI") else f"{address} without a concentrator"
+    path = inside(device, "backing.fileName")
+    return str(path) if path is not None else OF_HOST if kind.endswith(_HOST_DEVICES) else None
+
+
+def is_usb(device: PlainObject) -> bool:
+    """Return whether a USB device of the host or of a client is connected."""
+    return str(inside(device, "backing._typeName")) in _USB and bool(device.get("connected") or is_connected(device))
 
 
 def label(device: PlainObject) -> str:

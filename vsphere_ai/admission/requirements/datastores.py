@@ -21,7 +21,8 @@ from vsphere_ai.model.facts import Facts
 def datastores(case: AdmissionCase) -> Iterator[Reason]:
     """The host mounts every datastore of the VM, and may write to it.
 
-    A datastore of one host ties its VMs to that host.
+    A datastore of one host ties its VMs to that host. LUNs of raw device mappings are not read: whether another host
+    than the one where the VM runs reaches them is unknown.
     """
     for ref in case.vm.datastores:
         store = case.situation.view.estate.get(ref)
@@ -30,6 +31,10 @@ def datastores(case: AdmissionCase) -> Iterator[Reason]:
             name = store.name if store else ref.partition(":")[2]
             help = "move the VM to a shared datastore, or mount that one on the host"
             yield case.no(f"it does not reach the datastore {name}", help, fault="CannotAccessVmDisk")
+    if case.vm.raw_disks and case.occasion != "clone" and not case.ran_alike("raw_disks"):
+        disks = ", ".join(case.vm.raw_disks)
+        message = f"whether it reaches the LUN of {disks} (raw device mapping) was not read"
+        yield case.unknown(message, "present the LUN to every host of the cluster")
 
 
 def _reaches(ref: str, store: Facts | None, case: AdmissionCase) -> bool | None:
@@ -38,6 +43,11 @@ def _reaches(ref: str, store: Facts | None, case: AdmissionCase) -> bool | None:
         return False
     if mounts is None:
         return None if there is None else True
+    return is_mounted(ref, case)
+
+
+def is_mounted(ref: str, case: AdmissionCase) -> bool:
+    """Return whether the host mounts a datastore (reference), and may write to it."""
     return bool(case.situation.view.estate.by_key(BY_MOUNT, (ref, case.host.ref)))
 
 
