@@ -109,10 +109,13 @@ def test_another_way_of_customization_needs_another_vm(make_sets):
 
 
 def test_tools_that_report_another_address_are_not_waited_for_to_the_end(make_sets, cli, monkeypatch):
-    monkeypatch.setattr(vm_life, "REPORTED", 0.5)
+    monkeypatch.setattr(vm_life, "REPORTED", 3.0)
     sets = make_sets(farm())
     sets.lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": {"guest-address": "10.9.9.9"}}])
     playbook = cli.file(prepared("train-01"))
     assert sets("apply", playbook, "--yes", "-o", "json") == 1
     assert cli.failed == {("train-01", "guest.not-ready")}
     assert "does not report 10.20.0.11" in cli.out
+    waits = [line for line in cli.out.splitlines() if "does not report" in line and " of " in line]
+    assert waits
+    assert all(" of 3 s" in line for line in waits), "each names the limit by which it ends"

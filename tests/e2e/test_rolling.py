@@ -263,6 +263,9 @@ def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(
     lab.set_faults(f"- {{on: '{on}', nth: 1, when: before, do: {do}}}\n")
     assert cli.run("apply", two(f"timeout: 30m, reboot: {via}"), "--yes") == 6, cli.out + cli.err
     assert cli.failed == {(ESX1, "host.not-rebooted")}
+    waits = {e["text"] for e in cli.events if "host is connected" in str(e.get("text"))}
+    assert waits
+    assert all(text.endswith(" of 2 s") for text in waits), "each names the limit by which it ends"
     settled = {e["rule"] for e in cli.events if e["what"] == "reverted"}
     assert "cleanup.ssh-on" not in settled, "it still runs: the host did not go down"
     assert "cleanup.maintenance" in settled

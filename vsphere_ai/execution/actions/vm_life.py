@@ -213,7 +213,10 @@ class VmLife:
             if seen and waited - seen > REPORTED:
                 limit = f"within {REPORTED:.0f} s after its guest had done everything"
                 break
-            say(f"{last}, {waited:.0f} of {step.timeout:.0f} s")
+            # what is left of the shorter one of its two limits
+            soon = seen > 0 and seen + REPORTED < step.timeout
+            spent, most = (waited - seen, REPORTED) if soon else (waited, float(step.timeout))
+            say(f"{last}, {spent:.0f} of {most:.0f} s")
         raise NotVerified(
             f"{step.target.name} is not ready {limit}: {last}",
             "look at the console of the guest; vsphere-ai resume waits for it again",
