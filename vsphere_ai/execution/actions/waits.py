@@ -63,14 +63,14 @@ class Waits:
             never = step.unless_never_down
             if never is not None and waited - away >= max(never, RECONNECTED if seen_down else 0.0):
                 return  # an earlier attempt was cut off before it sent the reboot
-            in_doubt = step.target.ref in self._sent.unanswered and not seen_down
-            if in_doubt and waited >= UNANSWERED:
+            unresolved = step.target.ref in self._sent.unanswered and not seen_down
+            if unresolved and waited >= UNANSWERED:
                 raise DidNotReboot(
                     f"{step.target.name} did not go down within {UNANSWERED:.0f} s; the order to reboot was sent, but "
                     "its answer was lost",
                     "resume the run: it looks whether the host has rebooted, and else reboots it",
                 )
-            say(f"host is {state}, {waited:.0f} of {min(UNANSWERED, limit) if in_doubt else limit:.0f} s")
+            say(f"host is {state}, {waited:.0f} of {min(UNANSWERED, limit) if unresolved else limit:.0f} s")
         raise HostUnhealthy(
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
             f"{last.before.isoformat(timespec='seconds')})",

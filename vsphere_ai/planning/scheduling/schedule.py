@@ -139,14 +139,8 @@ def arrange(
     gated = frozenset(t for t, own in steps.items() if any(isinstance(s, Healthy) for s in own))
     work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
     work.beside = beside_moves(work.steps, windows, desired, estate)
-    start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
     for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
-        own, late = work.beside.inside(host, work.steps.get(host, ())), host in work.beside.late
-        now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
-        flags = WindowFlags(probes=host in probing, begun=host in gated, but_last=late)
-        window = host_window(now, own, rolling, flags) if own else []
-        work.chains[host] = window
-        work.firsts[host] += window[:1]
+        _add_host(work, host, probes=host in probing)
     for vm in _affected_vms(work):
         _add_vm(work, vm)
     work.edges += behind_canaries(work.chains)
@@ -184,6 +178,15 @@ def arrange(
     )
     ordered = numbered(work.sequences, work.rules, work.edges, work.rolled)
     return ordered, tuple(work.problems), impact, moments
+
+
+def _add_host(work: _Arrangement, host: Target, *, probes: bool) -> None:
+    own, late = work.beside.inside(host, work.steps.get(host, ())), host in work.beside.late
+    start_ssh = all(p.start_ssh for p in work.desired.values())  # the inventory says it of every host
+    now, rolling = host_now(work.estate, host, start_ssh=start_ssh), rolling_of(work.desired, host)
+    flags = WindowFlags(probes=probes, begun=host in work.gated, but_last=late)
+    work.chains[host] = host_window(now, own, rolling, flags) if own else []
+    work.firsts[host] += work.chains[host][:1]
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
