@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import tracemalloc
@@ -439,3 +440,39 @@ def test_every_footer_of_a_sample_is_read(name):
     averages = [run.average.value for run in runs if run.average]
     assert averages == [float(value) for value, _ in printed["Avg bus bandwidth"]]
     assert [run.concluded for run in runs].count(True) == text.count("Collective test concluded")
+
+
+def json_line(number: int, line: str) -> str:
+    return json.dumps({"log": f"{line}\n", "stream": "stdout", "time": f"2026-02-01T10:00:00.{number:09d}Z"})
+
+
+AROUND = {
+    "the number of a line (nl)": lambda n, line: f"{n:6d}  {line}",
+    "the number of a line and its file (grep -n)": lambda n, line: f"job.out:{n}:{line}",
+    "seconds since the start": lambda n, line: f"[{n * 0.25:9.3f}] {line}",
+    "seconds since 1970": lambda n, line: f"{1738400000 + n}.123 {line}",
+    "a date without signs": lambda n, line: f"20260201-100000.{n:03d} {line}",
+    "a line of the kernel's format": lambda n, line: f"I0201 10:00:{n % 60:02d}.{n:06d} 1234 main.py:12] {line}",
+    "a JSON object (Docker)": json_line,
+    "an element (mpirun --xml)": lambda n, line: f'<stdout rank="0">{line}&#010;</stdout>',
+    "a tag right before a row without blanks": lambda n, line: f"[1,0]<stdout>:{line.lstrip()}",
+    "the name of a worker": lambda n, line: f"[default0]:{line.lstrip()}",
+    "a time and a rank": lambda n, line: f"2026-02-01T10:00:{n % 60:02d}-0500 [prterun-a-1@1,0]<stdout>: {line}",
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", ["allreduce-2n16g-v2.18.3-fullheader", "allgather-2n16g-h100-nocheck-NA"])
+def test_a_table_is_the_same_whatever_counts_or_holds_its_lines(around, name):
+    lines = (SAMPLES / f"nccl-{name}.txt").read_text("utf-8").splitlines()
+    (plain,) = parse_text(lines)
+    (held,) = parse_text([AROUND[around](number, line) for number, line in enumerate(lines)])
+    assert held.rows == plain.rows != []
+    assert held.devices == plain.devices
+    assert (held.average, held.out_of_bounds) == (plain.average, plain.out_of_bounds)
+
+
+def test_processes_that_print_by_turns_are_no_counter():
+    lines = (SAMPLES / "nccl-allreduce-2n16g-v2.18.3-fullheader.txt").read_text("utf-8").splitlines()
+    one, other = parse_text([f"{rank}: {line}" for line in lines for rank in (0, 1)])
+    assert one.rows == other.rows == parse_text(lines)[0].rows

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 
 from vsphere_ai.benchmarks.nccl.collectives import TYPES
+from vsphere_ai.benchmarks.nccl.log_lines import Counters, unwrapped
 from vsphere_ai.benchmarks.nccl.nccl_log import read_log
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclDevice, NcclMeasurement, NcclRow, NcclRun, printed
 
 MAX_LINE = 4096
 """Characters of a line that are looked at."""
+MAX_HEAD = 5000
+"""Lines in which counters before the lines are looked for."""
 MAX_ROWS, MAX_RUNS, MAX_DEVICES, MAX_SOURCES = 16384, 256, 32768, 1024
 """What is kept of a text: rows, runs, devices, and processes whose output is kept apart."""
 
@@ -28,7 +32,7 @@ _TIMES = re.compile(
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?: \d{4})?"
     r"|\d\d:\d\d:\d\d[\d.,]{0,12}"
 )
-_ROW = re.compile(r"(?<![\w.,:-])(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{1,15})(\s+\S.*)")
+_ROW = re.compile(r"(?<![\w.,-])(?<!\d:)(\d{1,19})\s+(\d{1,19})\s+([A-Za-z]\w{1,15})(\s+\S.*)")
 _COMMENT = re.compile(
     r"#\s*(?:size\s+count\s|nThread\s|Rank\s+\d|Out of bounds values|Avg bus bandwidth|Collective test |"
     r"nccl-tests version|error: )"
@@ -50,16 +54,31 @@ _LOGGED = ("NCCL", "Test ", "NET/")
 
 def parse_text(lines: Iterable[str]) -> tuple[NcclRun, ...]:
     """Return the runs of a text in their order; none where it has no header, device or row of nccl-tests."""
-    reader = NcclTextReader()
-    for line in lines:
+    rest = iter(lines)
+    head = list(islice(rest, MAX_HEAD))
+    reader = NcclTextReader(Counters(filter(None, map(_prefix, head))))
+    for line in chain(head, rest):
         reader.feed(line)
     return reader.runs
+
+
+def _text(line: str) -> str:
+    text = unwrapped(line.rstrip())[:MAX_LINE].rstrip()
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def _prefix(line: str) -> str:
+    """Return what stands before a part of a table; empty before nothing of it."""
+    text = _text(line)
+    found = _COMMENT.search(text) or _ROW.search(text)
+    return source_of(text[: found.start()]) if found else ""
 
 
 class NcclTextReader:
     """Reads a text line by line; output of different processes is kept apart by the launcher's prefix."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: Counters | None = None) -> None:
+        self._counters = counters or Counters()
         self._runs: list[NcclRun] = []
         self._of: dict[str, NcclRun] = {}
         self._before = NcclRun()  # the log that comes before a run
@@ -73,14 +92,16 @@ class NcclTextReader:
 
     def feed(self, line: str) -> None:
         """Read the next line; longer ones are cut at `MAX_LINE`."""
-        text = line[:MAX_LINE].rstrip()
-        text = _ESCAPES.sub("", text) if "\x1b" in text else text
+        text = _text(line)
         if comment := _COMMENT.search(text):
-            self._comment(source_of(text[: comment.start()]), text[comment.start() :])
-        elif (row := _ROW.search(text)) and self._row(source_of(text[: row.start()]), row):
+            self._comment(self._source(text[: comment.start()]), text[comment.start() :])
+        elif (row := _ROW.search(text)) and self._row(self._source(text[: row.start()]), row):
             pass
         elif any(word in text for word in _LOGGED):
             self._log(text.strip())
+
+    def _source(self, prefix: str) -> str:
+        return self._counters.without(source_of(prefix))
 
     def _log(self, text: str) -> None:
         run = self._runs[-1] if self._runs and not _has_ended(self._runs[-1]) else self._before

@@ -117,7 +117,7 @@ def _options(tokens: list[_Token], host: Host, before: Host | None) -> Iterator[
             yield at_line(token.line, f"Open MPI refuses {token.text!r} in a line{hint}")
             return
         elif token.kind == "user" and not has_value:
-            yield at_line(token.line, f"{token.text} names nobody")
+            yield at_line(token.line, f"{token.text} has no name behind it")
         elif token.kind == "port":
             yield at_line(token.line, "only Open MPI 5 has port=, other versions pass over it or refuse it", "warn")
         elif token.kind != "user" and not is_number:
