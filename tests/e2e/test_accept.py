@@ -13,6 +13,8 @@ import pytest
 from support.gates import LONG
 from support.vm_sets import FARM, FULL, INVENTORY, Sets
 
+from vsphere_ai import app
+from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.connect.secure_shell import guest_survey
 from vsphere_ai.errors import Unreachable
 
@@ -211,3 +213,77 @@ def test_guests_that_cannot_be_asked_are_named(accept, cli, monkeypatch):
     assert "train-02: no answer" in cli.out
     assert cli("report", accept.file, "-o", "html") == 0
     assert "train-02: no answer" in cli.out
+
+
+def test_a_certificate_with_gates_left_out_says_so_and_is_not_known(accept, cli):
+    code, made = accept("--gate", "health", "--gate", "rdma")
+    assert (code, made["status"], made["left_out"]) == (1, "unknown", ["assess", "nccl"])
+    assert (made["statuses"]["health"], made["statuses"]["rdma"]) == ("pass", "pass")
+    assert ": UNKNOWN" in cli.out
+    assert [line.split() for line in cli.out.splitlines() if line.endswith("not carried out")] == [
+        ["unknown", "assess", "not", "carried", "out"],
+        ["unknown", "nccl", "not", "carried", "out"],
+    ]
+    assert accept("--gate", "health", "--gate", "rdma", "--verify")[0] == 1
+    assert "Not carried out: assess, nccl" in cli.out
+    assert accept("--gate", "health", "--fail-on", "never")[0] == 0
+    assert cli("report", accept.file, "-o", "markdown") == 0
+    assert "not carried out: assess, rdma, nccl" in cli.out
+
+
+def test_a_gate_that_nothing_is_compared_with_is_no_plain_pass(accept, cli):
+    book = cli.folder / "train.yml"
+    bare = ["accept", book, "--certificate", accept.file, "--gate", "health"]
+    assert accept.sets(*bare) == 1
+    made = json.loads(accept.file.read_text("utf-8"))
+    assert made["statuses"]["health"] == "warn"
+    assert "--learn FILE, then --profile FILE" in cli.out
+    _, compared = accept("--gate", "health")
+    assert compared["statuses"]["health"] == "pass", "with a profile it is judged anew, by that"
+    _, nccl = accept("--gate", "nccl")
+    names = {m["name"]: m["status"] for m in gate(nccl, "nccl")["measurements"]}
+    assert names["no baseline"] == "warn"
+
+
+def test_what_health_measures_counts_for_the_assessment_of_the_same_acceptance(accept, cli):
+    """A first acceptance knows no earlier check of health: the gate of this one is what counts."""
+    _, alone = accept("--gate", "assess")
+    rules = {m["name"]: m["status"] for m in gate(alone, "assess")["measurements"]}
+    assert rules["performance.gpu-errors"] == "unknown"
+    _, both = accept("--gate", "assess", "--gate", "health")
+    rules = {m["name"] for m in gate(both, "assess")["measurements"]}
+    assert "performance.gpu-errors" not in rules
+    assert "operations.benchmark-recent" in rules, "nccl was left out"
+
+
+def test_rules_that_need_an_answer_are_told_before_it_starts(accept, cli):
+    told = []
+    estate = EstateRequest(inventory=accept.sets.inventory)
+    book = cli.folder / "train.yml"
+    app.accept(app.AcceptRequest(book, accept.file, gates=("assess",), estate=estate), told.append)
+    texts = [getattr(event, "text", "") for event in told]
+    assert texts.index("acceptance: assess") > next(
+        number
+        for number, text in enumerate(texts)
+        if text.startswith("17 manual checks without an answer: reliability.")
+    )
+    accept("--gate", "health")
+    assert "without an answer" not in cli.err
+    accept("--gate", "assess")
+    assert "17 manual checks without an answer" in cli.err
+
+
+def test_on_a_terminal_the_answers_are_asked_for_and_kept(accept, cli, monkeypatch):
+    answers = cli.folder / "answers.yml"
+    typed = iter(["y", "ops@example.com", str(answers), "y", "n", "na", *(["skip"] * 14)])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda *_: next(typed))
+    _, made = accept("--gate", "assess")
+    assert next(typed, "") == ""
+    rules = {m["name"]: m["status"] for m in gate(made, "assess")["measurements"]}
+    assert (rules["reliability.backups"], rules["reliability.configuration-kept"]) == ("pass", "fail")
+    assert "reliability.recovery-path" not in rules, "not applicable"
+    assert answers.read_text("utf-8").count("- rule:") == 3
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    accept("--gate", "assess", "--attest", answers)
+    assert "14 manual checks without an answer" in cli.err

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         run_stamps,
     )
     from vsphere_ai.app.runs.verify_playbook import VerifyRequest, VerifyResult, verify
+    from vsphere_ai.app.training.acceptance.answers import keep_answers, unanswered_questions
     from vsphere_ai.app.training.acceptance.assess_farm import AssessRequest, AssessResult, assess, attested_questions
     from vsphere_ai.app.training.acceptance.farm import AcceptResult, CertificateState, accept, verify_certificate
     from vsphere_ai.app.training.acceptance.values import AcceptRequest
@@ -157,6 +158,7 @@ _NAMES = {
     ),
     "app.training.nodes.kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "app.runs.approval": "Confirm",
+    "app.training.acceptance.answers": "keep_answers unanswered_questions",
     "app.training.acceptance.assess_farm": "AssessRequest AssessResult assess attested_questions",
     "app.estate.check_rules": "CheckRequest CheckResult check",
     "app.vms.destroy_sets": "DestroyRequest destroy",
@@ -221,7 +223,7 @@ __all__ += ["AcceptRequest", "AcceptResult", "CertificateState", "accept", "veri
 __all__ += ["DriftSeen", "NotRead", "Notifier", "NotifyRequest", "ReadAgain", "WatchRequest", "watch"]
 __all__ += ["NodesExportRequest", "check_node_files", "export_nodes"]
 __all__ += ["TopologyRequest", "TopologyResult", "check_topology", "nccl_topologies", "save_topologies"]
-__all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions"]
+__all__ += ["AssessRequest", "AssessResult", "assess", "attested_questions", "keep_answers", "unanswered_questions"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
 __all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "list_leases", "list_pools"]

@@ -150,19 +150,23 @@ class Certificate:
     inputs: Mapping[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA
     not_asked: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Gates of a hand-over that were not carried out: whether the set passes them is not known."""
 
     @property
     def status(self) -> Verdict:
-        """The worst gate; failed without a gate."""
-        return worst_verdict(g.status for g in self.gates) if self.gates else "fail"
+        """The worst gate, and not known where gates were left out; failed without a gate."""
+        unknown: list[Verdict] = ["unknown"] if self.left_out else []
+        return worst_verdict([*(g.status for g in self.gates), *unknown]) if self.gates else "fail"
 
     @property
     def findings(self) -> tuple[Finding[Subject], ...]:
-        """The findings of all gates, a failure without a gate; and which guests are certified as vCenter sees them."""
+        """The findings of all gates, a failure without a gate; gates that were left out, and guests not asked."""
         none = (Finding(Subject("gate", "none"), "accept.gate", "fail", "no gate was carried out"),)
         of_gates = tuple(finding for gate in self.gates for finding in gate.findings) or none
         text = "the guest could not be asked: its driver, CUDA and packages are not certified"
-        return *of_gates, *(of_not_asked(vm, "warn", f"{text}: {why}") for vm, why in self.not_asked.items())
+        guests = (of_not_asked(vm, "warn", f"{text}: {why}") for vm, why in self.not_asked.items())
+        return *of_gates, *map(_left_out, self.left_out), *guests
 
     @property
     def digest(self) -> str:
@@ -173,12 +177,19 @@ class Certificate:
         """Return its content as plain JSON values, without the digest."""
         plain: dict[str, object] = _adapter().dump_python(self, mode="json")
         statuses = {g.name: g.status for g in self.gates}
+        if not self.left_out:  # the digests of earlier certificates are without it
+            del plain["left_out"]
         return {**plain, "status": self.status, "statuses": statuses}
 
 
 def of_not_asked(vm: str, verdict: Verdict, message: str) -> Finding[Subject]:
     """Return that the guest of a VM could not be asked."""
     return Finding(Subject("vm", vm), "accept.not-asked", verdict, message, "see that vsphere-ai health reaches it")
+
+
+def _left_out(gate: str) -> Finding[Subject]:
+    remedy = "carry out all gates: vsphere-ai accept without --gate"
+    return Finding(Subject("gate", gate), "accept.left-out", "unknown", "the gate was not carried out", remedy)
 
 
 def saved(certificate: Certificate) -> dict[str, object]:
@@ -210,13 +221,20 @@ def opened(document: object) -> Certificate:
 
 
 def changes_since(certificate: Certificate, now: Facts) -> tuple[FactChange, ...]:
-    """Return the facts that are not as certified, by part and name; new parts that nothing was measured on are none."""
+    """Return the facts that are not as certified, by part and name.
+
+    New parts are none, but for files that gates can read now, and could not then.
+    """
     found = []
     for part, facts in sorted(certificate.facts.items()):
         present = now.get(part) or {}
         for name in sorted({*facts, *present}):
             if facts.get(name) != present.get(name):
                 found.append(FactChange(part, name, facts.get(name), present.get(name)))
+    judged = {part for gate in certificate.gates for m in gate.measurements for part in m.parts}
+    for part in sorted(judged & now.keys() - certificate.facts.keys()):
+        if part.startswith(f"{INPUT}:"):  # what was judged without this file is judged by it now
+            found += [FactChange(part, name, None, value) for name, value in sorted(now[part].items())]
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from vsphere_ai.language.yaml_files.document import FaultCollector, load, require
 from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.names.suggestion import suggest
+from vsphere_ai.model.names.yaml_text import prose, scalar
 from vsphere_ai.model.records.assessment import Attestation
 
 
@@ -74,3 +75,14 @@ def load_attestations(path: Path, known: Collection[str]) -> Mapping[str, Attest
             found[given.rule] = answer
     faults.raise_any()
     return found
+
+
+def attestations_text(answers: Iterable[Attestation], questions: Mapping[str, str]) -> str:
+    """Return a file of attestations: each answer below its question, which stands in a comment."""
+    lines = ["# Attestations (manual checks): yes, no, or not applicable; by whom, when, and until when."]
+    for answer in answers:
+        lines += ["", f"# {questions.get(answer.rule, answer.rule)}", f"- rule: {scalar(answer.rule)}"]
+        lines += [f"  answer: {scalar(answer.answer)}", f"  owner: {prose(answer.owner)}"]
+        lines += [f"  date: {answer.given.isoformat()}", f"  expires: {answer.expires.isoformat()}"]
+        lines += [f"  note: {scalar(answer.note)}"] if answer.note else []
+    return "\n".join(lines) + "\n"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 HELP_ENTRY = "Train", 40, "Carry out the gates of a hand-over, and write its certificate."
 _GATES = ("assess", "health", "rdma", "nccl")
 _OPTIONAL = ("megatron",)
+_SKIP = "skip"
+_ANSWERS: dict[str, Literal["yes", "no", "not applicable"]] = {"y": "yes", "n": "no", "na": "not applicable"}
 
 
 def _request() -> type[AcceptRequest]:
@@ -64,8 +70,9 @@ _options = gathering(
 def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
-    Exits 0 when every gate passed or only warns, 1 when something is not known, 2 when a gate failed. With --verify 2
-    means that a gate never passed or that facts changed since, which are findings of different rules.
+    On a terminal it asks first for the answers that only operators have. Exits 0 when every gate passed or only warns,
+    1 when something is not known, such as gates that --gate leaves out, 2 when a gate failed. With --verify 2 means
+    that a gate never passed or that facts changed since, which are findings of different rules.
     """
     from vsphere_ai import app
     from vsphere_ai.documents.findings import findings_document
@@ -83,7 +90,7 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
             else changes_text(state.certificate, state.changes, state.tests, width(), state.not_asked)
         )
         return exit_code(state.findings, fail_on)
-    result = app.accept(request, show_event)
+    result = app.accept(_with_answers(request), show_event)
     if form == "text":
         click.echo(certificate_text(result.certificate, width(), result.kept))
     elif form == "json":
@@ -91,3 +98,33 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
     else:
         click.echo(report_in(result.certificate, form))
     return exit_code(result.findings, fail_on)
+
+
+def _with_answers(request: AcceptRequest) -> AcceptRequest:
+    """Ask on a terminal for answers that rules of the assessment lack, before anything is measured; keep them."""
+    from vsphere_ai import app
+    from vsphere_ai.cli.console import streams
+    from vsphere_ai.model.records.assessment import Attestation
+    from vsphere_ai.model.text import counted
+    from vsphere_ai.security.asking import asking
+
+    left = app.unanswered_questions(request.attestations) if "assess" in request.gates and sys.stdin.isatty() else {}
+    if not left:
+        return request
+    streams.say(f"{counted(len(left), 'manual check')} of the assessment without an answer: these rules stay unknown.")
+    with asking():
+        if not click.confirm("Answer them now", default=False, err=True):
+            return request
+        owner = str(click.prompt("Your name or address", err=True)).strip()
+        file = request.attestations or Path(click.prompt("File for the answers", default="attestations.yml", err=True))
+        today = date.today()
+        until = today.replace(year=today.year + 1, day=min(today.day, 28))
+        given = []
+        for rule, question in left.items():
+            choice = click.Choice((*_ANSWERS, _SKIP))
+            answer = click.prompt(f"{rule}: {question}", type=choice, default=_SKIP, err=True)
+            if answer != _SKIP:
+                given.append(Attestation(rule, _ANSWERS[answer], owner, today, until))
+    if given:
+        app.keep_answers(file, given)
+    return replace(request, attestations=file if given else request.attestations)

@@ -19,7 +19,9 @@ def certificate_report(certificate: Certificate) -> Report:
     """Return the report of a certificate."""
     gates = certificate.gates
     rows = tuple((g.name, g.status, str(len(g.measurements)), duration(g.seconds), ", ".join(g.needs)) for g in gates)
+    rows += tuple((name, "unknown", "0", "", "not carried out") for name in certificate.left_out)
     reasons = tuple((g.name, _reason(f)) for g in gates for f in g.findings if f.verdict != "pass")
+    reasons += tuple((name, "not carried out") for name in certificate.left_out)
     heads = ("gate", "status", "measurements", "took", "needs")
     same = grouped(((name, value), part) for part, own in certificate.facts.items() for name, value in own.items())
     sections = kept(
@@ -44,7 +46,9 @@ def certificate_report(certificate: Certificate) -> Report:
     )
     status = STATUS[certificate.status]
     passed = sum(g.passed for g in gates)
-    verdict = f"{certificate.status}: {passed} of {len(gates)} gates passed or only warn"
+    total = len(gates) + len(certificate.left_out)
+    verdict = f"{certificate.status}: {passed} of {total} gates passed or only warn"
+    verdict += f"; not carried out: {', '.join(certificate.left_out)}" if certificate.left_out else ""
     cases = tuple(case for gate in gates for case in _cases(gate))
     results = tuple(
         SarifResult(f"{g.name}.{m.name}", STATUS[m.status], m.text, m.parts)
@@ -57,7 +61,7 @@ def certificate_report(certificate: Certificate) -> Report:
         for reason in ((g.error,) if g.error else ()) + tuple(f"no measurement of {n}" for n in g.missing)
     )
     title = f"Acceptance of {certificate.set}"
-    numbers = (ReportFigure(f"{passed} of {len(gates)}", "gates passed", status),)
+    numbers = (ReportFigure(f"{passed} of {total}", "gates passed", status),)
     made = Report(title, verdict, status, facts, sections, cases, results, numbers)
     return replace(made, suites=tuple((g.name, g.seconds) for g in gates), ended=certificate.issued.timestamp())
 

@@ -7,9 +7,10 @@ from datetime import date
 from textwrap import wrap
 from typing import NamedTuple
 
+from vsphere_ai.language.attestation import attestations_text
 from vsphere_ai.model.finding import VERDICTS, Finding, Verdict, worst
 from vsphere_ai.model.names.written_names import markdown_line, markdown_text
-from vsphere_ai.model.records.assessment import PILLARS, pillar_of
+from vsphere_ai.model.records.assessment import PILLARS, Attestation, pillar_of
 from vsphere_ai.model.text import safe
 
 MOST_NAMES = 6
@@ -101,12 +102,9 @@ def unanswered(found: Iterable[Finding]) -> list[str]:
 
 def questions_text(questions: Mapping[str, str], today: date) -> str:
     """Return a file of attestations to fill in: each question as a comment, above an answer without owner."""
-    lines = ["# Attestations (manual checks): yes, no, or not applicable; by whom, when, and until when."]
-    for rule, question in questions.items():
-        until = today.replace(year=today.year + 1, day=min(today.day, 28))
-        lines += ["", f"# {question}", f"- rule: {rule}", '  answer: "no"', "  owner: NAME OR ADDRESS"]
-        lines += [f"  date: {today.isoformat()}", f"  expires: {until.isoformat()}"]
-    return "\n".join(lines)
+    until = today.replace(year=today.year + 1, day=min(today.day, 28))
+    answers = (Attestation(rule, "no", "NAME OR ADDRESS", today, until) for rule in questions)
+    return attestations_text(answers, questions).rstrip("\n")
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -39,6 +39,7 @@ def certificate_text(certificate: Certificate, width: int, kept: Collection[str]
             lines += [f"          {safe(finding.message)}", *remedy]
         more = len(reasons) - MOST_REASONS
         lines += [f"          and {more} more; -o json has all of them"] if more > 0 else []
+    lines += [f"  {'unknown':<8}{safe(name):<8}  not carried out" for name in certificate.left_out]
     lines += _not_asked(certificate.not_asked, "not certified")
     return fitted("\n".join(lines), width)
 
@@ -76,7 +77,9 @@ def changes_text(
         holds = f"The certificate holds: {_facts(certificate)} are as certified."
         if unknown:
             holds = "Whether the certificate holds is not known: no fact that could be read has changed."
-        return fitted("\n".join([holds, *([f"Not passed: {bad}"] if bad else []), *unknown]), width)
+        left = ", ".join(map(safe, certificate.left_out))
+        more = [*([f"Not passed: {bad}"] if bad else []), *([f"Not carried out: {left}"] if left else [])]
+        return fitted("\n".join([holds, *more, *unknown]), width)
     lines = [f"The certificate does not hold any more: {counted(len(changes), 'fact')} changed."]
     for change in changes:
         before, after = (safe(v) if v is not None else "not there" for v in (change.before, change.after))

@@ -15,6 +15,7 @@ from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
 
 ALL_REDUCE, A_PAIR, A_RAIL = "all_reduce of all VMs", "all_reduce of a pair", "ib_write_bw"
+NO_BASELINE = "no baseline"
 
 
 LEAST_OF_LINE = 0.5
@@ -62,7 +63,7 @@ def nccl(found: Acceptance, emit: Emit) -> Gate:
     since it was measured with the same slow part.
     """
     old = found.passed("nccl")
-    measured: list[Measurement] = []
+    measured = list(_without_baseline(found))
     before = found.before["nccl"].measurements if "nccl" in found.before else ()
     if ALL_REDUCE not in old or any(m.test == A_PAIR and m.status == "fail" for m in before):
         whole = NcclOptions(baseline=found.request.baseline)
@@ -72,6 +73,14 @@ def nccl(found: Acceptance, emit: Emit) -> Gate:
         measured += _pairs(found, pairs, old, emit)
     needs = [ALL_REDUCE, *(_pair_name(pair) for pair in pairs if len(found.nodes) > 2)]
     return Gate("nccl", tuple(measured), tuple(needs))
+
+
+def _without_baseline(found: Acceptance) -> Iterator[Measurement]:
+    """Yield that nothing says what the set has to reach: half of the line rate is no more than a least."""
+    if found.request.baseline is None:
+        text = f"what these VMs have to reach is not known: only {LEAST_OF_LINE:.0%} of the line rate is required"
+        remedy = "vsphere-ai bench nccl --learn FILE, then --baseline FILE"
+        yield Measurement(NO_BASELINE, "warn", text, ("input:baseline",), remedy=remedy)
 
 
 def pairs_of(found: Acceptance) -> tuple[Pair, ...]:

@@ -19,14 +19,16 @@ from vsphere_ai.app.estate.read_estate import read_for
 from vsphere_ai.app.estate.references import load
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Remark, Status, ignore
+from vsphere_ai.app.training.acceptance.answers import unanswered_questions
 from vsphere_ai.app.training.acceptance.gates import ALWAYS, GATES
-from vsphere_ai.app.training.acceptance.values import Acceptance, AcceptRequest, GateName
+from vsphere_ai.app.training.acceptance.values import ORDER, Acceptance, AcceptRequest, GateName
 from vsphere_ai.app.training.nodes.listed import NodesRequest, guest_settings, read_nodes
 from vsphere_ai.compat import assessment
 from vsphere_ai.compat.certified_facts import PATHS, certified_facts
 from vsphere_ai.errors import InputError, UsageError, VsphereAiError
 from vsphere_ai.health.certificate import (
     INPUT,
+    MOST_NAMES,
     SET,
     Certificate,
     FactChange,
@@ -50,6 +52,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.records.assessment import Records
+from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds
@@ -107,6 +110,7 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
     tool, not_asked = f"vsphere-ai {__version__}", found.not_asked
     made = Certificate(found.vcenter, found.set, tool, _now(), (), found.facts, checksums, not_asked=not_asked)
     kept = []
+    _tell_unanswered(request, emit)
     for name in request.gates:
         old = found.valid.get(name)
         if before and is_same and old and old == found.before[name] and old.passed and name not in ALWAYS:
@@ -114,9 +118,22 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
             gate = old
         else:
             gate = _carried_out(name, found, before.facts if before else {}, emit)
-        made = replace(made, gates=(*made.gates, gate), issued=_now())
+        gates = (*made.gates, gate)
+        left_out = tuple(n for n in ORDER if n not in {g.name for g in gates})
+        made = replace(made, gates=gates, left_out=left_out, issued=_now())
         _write(made, request.certificate)
     return AcceptResult(made, tuple(kept))
+
+
+def _tell_unanswered(request: AcceptRequest, emit: Emit) -> None:
+    """Say before anything is measured which rules of the assessment have no answer of an operator."""
+    left = unanswered_questions(request.attestations) if "assess" in request.gates else {}
+    if left:
+        more = f" and {len(left) - MOST_NAMES} more" if len(left) > MOST_NAMES else ""
+        text = f"{counted(len(left), 'manual check')} without an answer: {', '.join([*left][:MOST_NAMES])}{more}"
+        emit(
+            Remark("accept.unanswered", f"{text}; vsphere-ai assess --questions writes them, --attest FILE counts them")
+        )
 
 
 def verify_certificate(request: AcceptRequest, emit: Emit = ignore) -> CertificateState:

@@ -16,22 +16,26 @@ from vsphere_ai.health.finding import sentence
 from vsphere_ai.model.finding import Finding
 
 HEALTHY = "every check"
-BY_NCCL = ("operations.benchmark-recent", "performance.bus-bandwidth")
-"""Rules of the assessment that are about benchmarks."""
+MEASURED_BY: Mapping[str, GateName] = {
+    "operations.benchmark-recent": "nccl",
+    "performance.bus-bandwidth": "nccl",
+    "performance.gpu-errors": "health",
+}
+"""Rules of the assessment that a gate of the same acceptance measures itself."""
+NO_PROFILE = "no profile"
 
 
 def _assess(found: Acceptance, emit: Emit) -> Gate:
     """Judge the farm by the five pillars: a measurement per rule and object; what does not apply is none.
 
-    What the gate `nccl` measures is left to it.
+    What another gate of the same acceptance measures is left to it.
     """
     asked = found.request
     result = assess(AssessRequest(asked.playbook, asked.attestations, asked.estate), emit)
     about = {rule.id: rule.about for rule in assessment.rules()}
-    return Gate(
-        "assess",
-        tuple(_measured(f, about[f.rule]) for f in result.findings if f.verdict != "info" and f.rule not in BY_NCCL),
-    )
+    others = {rule for rule, gate in MEASURED_BY.items() if gate in asked.gates}
+    judged = [f for f in result.findings if f.verdict != "info" and f.rule not in others]
+    return Gate("assess", tuple(_measured(f, about[f.rule]) for f in judged))
 
 
 def _measured(finding: Finding, about: str) -> Measurement:
@@ -44,6 +48,10 @@ def _health(found: Acceptance, emit: Emit) -> Gate:
     """Check every node: a measurement per VM for each check that found something, and one of all checks."""
     result = check_health(HealthRequest(found.asked, found.request.profile), emit)
     measured = []
+    if found.request.profile is None:
+        text = "what a healthy VM is like is not known: its GPUs, NICs, driver and settings are compared with nothing"
+        remedy = f"vsphere-ai health {found.nodes[0].vm if found.nodes else 'VM'} --learn FILE, then --profile FILE"
+        measured.append(Measurement(NO_PROFILE, "warn", text, ("input:profile",), remedy=remedy))
     for vm in result.vms:
         parts = (*found.parts(vm.node.vm), "input:profile")
         bad = [f for f in vm.findings if f.verdict in WORSE]
