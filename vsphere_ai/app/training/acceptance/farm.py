@@ -110,7 +110,7 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
     tool, not_asked = f"vsphere-ai {__version__}", found.not_asked
     made = Certificate(found.vcenter, found.set, tool, _now(), (), found.facts, checksums, not_asked=not_asked)
     kept = []
-    _tell_unanswered(request, emit)
+    _report_unanswered(request, emit)
     for name in request.gates:
         old = found.valid.get(name)
         if before and is_same and old and old == found.before[name] and old.passed and name not in ALWAYS:
@@ -125,8 +125,8 @@ def accept(request: AcceptRequest, emit: Emit = ignore) -> AcceptResult:
     return AcceptResult(made, tuple(kept))
 
 
-def _tell_unanswered(request: AcceptRequest, emit: Emit) -> None:
-    """Say before anything is measured which rules of the assessment have no answer of an operator."""
+def _report_unanswered(request: AcceptRequest, emit: Emit) -> None:
+    """Report before anything is measured which rules of the assessment have no answer of an operator."""
     left = unanswered_questions(request.attestations) if "assess" in request.gates else {}
     if left:
         more = f" and {len(left) - MOST_NAMES} more" if len(left) > MOST_NAMES else ""
