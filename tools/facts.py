@@ -1,7 +1,8 @@
 """Tables of dated facts, made again from public material: ``python -m tools.facts TABLE SOURCE``.
 
 SOURCE is a folder or file that was fetched before: for ``accelerate`` the unpacked wheel (or ``src``) of the release,
-for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag. A table gets the day of today. What an
+for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag, for ``vgpu-types``
+``assets/state-vgpu-device-manager/0500_configmap.yaml`` of NVIDIA/gpu-operator. A table gets the day of today. What an
 earlier table had and the source has no more is kept as older, so that a check can name it.
 """
 
@@ -21,6 +22,7 @@ PACKAGE = Path(__file__).parents[1] / "vsphere_ai"
 TABLES = {
     "accelerate": PACKAGE / "training" / "exports" / "accelerate.yaml",
     "operators": PACKAGE / "kubernetes" / "operators.yaml",
+    "vgpu-types": PACKAGE / "gpu" / "vgpu_types.yaml",
 }
 CONVERTED = ("dynamo_backend", "fp16")
 """Keys of earlier releases that BaseConfig.from_yaml_file of Accelerate converts."""
@@ -92,14 +94,43 @@ def operators(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def vgpu_types(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the vGPU types and how many one GPU takes; `NotASource` where the file has none.
+
+    Types that the file has no more are kept, since older drivers have them. A board whose name ends in its memory
+    (``DC-32GB``) has the types of that name without it whose vGPUs fit into this memory together.
+    """
+    document = yaml.safe_load(source.read_text("utf-8"))
+    text = document.get("data", {}).get("config.yaml") if isinstance(document, dict) else None
+    configs = yaml.safe_load(text).get("vgpu-configs") if isinstance(text, str) else None
+    if not isinstance(configs, dict):
+        raise NotASource(f"{source}: there is no data.config.yaml with vgpu-configs; give 0500_configmap.yaml")
+    types: dict[str, dict[str, int]] = {board: dict(counts) for board, counts in before["types"].items()}
+    small = {board: (own[1], int(own[2])) for board in types if (own := re.fullmatch(r"(.+)-(\d+)GB", board))}
+    for entry in (entry for entries in configs.values() for entry in entries):
+        for name, count in entry["vgpu-devices"].items():
+            parts = re.fullmatch(r"(.+?)-((?:\d-)?(\d+)[A-Z]+)", name)
+            if parts is None:
+                raise NotASource(f"{source}: '{name}' is no vGPU type such as A100D-3-40C")
+            board, key, size = parts.groups()
+            fitting = (own for own, (of, gb) in small.items() if of == board and int(size) * count <= gb)
+            types.setdefault(next(fitting, board), {})[key] = count
+    return {
+        "schema_version": before["schema_version"],
+        "source": "github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager/0500_configmap.yaml",
+        "about": before["about"],
+        "types": {board: dict(sorted(counts.items())) for board, counts in sorted(types.items())},
+    }
+
+
 MAKERS: Mapping[str, Callable[[Path, Mapping[str, Any]], dict[str, Any]]] = {
-    "accelerate": accelerate, "operators": operators,
+    "accelerate": accelerate, "operators": operators, "vgpu-types": vgpu_types,
 }  # fmt: skip
 
 
 def text_of(table: Mapping[str, Any], comments: str, today: date) -> str:
     """Return a table as the text of its file, with the comments that it began with."""
-    body = yaml.safe_dump({**table, "read": today}, sort_keys=False, width=100)
+    body = yaml.safe_dump({**table, "read": today}, sort_keys=False, width=100, default_flow_style=None)
     return comments + body
 
 

@@ -61,6 +61,33 @@ def test_a_table_of_operators_has_the_tag_of_the_release(tmp_path):
         facts.operators(file, before)
 
 
+VGPUS = """data:
+  config.yaml: |
+    version: v1
+    vgpu-configs:
+      A100D-3-40C: [{devices: all, vgpu-devices: {A100D-3-40C: 2}}]
+      RTX5000-Ada-8Q: [{devices: all, vgpu-devices: {RTX5000-Ada-8Q: 4}}]
+      NEW9-96C: [{devices: all, vgpu-devices: {NEW9-96C: 1}}]
+      DC-16Q: [{device-filter: [a], devices: all, vgpu-devices: {DC-16Q: 6}}, {devices: all, vgpu-devices: {DC-16Q: 2}}]
+"""
+
+
+def test_a_table_of_vgpu_types_keeps_those_of_older_drivers_and_tells_two_boards_of_a_name_apart(tmp_path):
+    file = tmp_path / "0500_configmap.yaml"
+    before = {"schema_version": 1, "about": "types", "types": {"A100D": {"4C": 20}, "DC": {}, "DC-32GB": {"8C": 4}}}
+    file.write_text(VGPUS, "utf-8")
+    assert facts.vgpu_types(file, before)["types"] == {
+        "A100D": {"3-40C": 2, "4C": 20}, "DC": {"16Q": 6}, "DC-32GB": {"16Q": 2, "8C": 4},
+        "NEW9": {"96C": 1}, "RTX5000-Ada": {"8Q": 4},
+    }  # fmt: skip
+    file.write_text(VGPUS.replace("NEW9-96C: 1", "NEW9: 1"), "utf-8")
+    with pytest.raises(facts.NotASource, match="'NEW9' is no vGPU type"):
+        facts.vgpu_types(file, before)
+    file.write_text("data: {}\n", "utf-8")
+    with pytest.raises(facts.NotASource, match="give 0500_configmap"):
+        facts.vgpu_types(file, before)
+
+
 @pytest.mark.parametrize("name", sorted(facts.TABLES))
 def test_the_tables_of_the_package_are_as_the_command_writes_them(name):
     text = facts.TABLES[name].read_text("utf-8")

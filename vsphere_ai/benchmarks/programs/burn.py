@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.names.pci_address import read_pci
 
 MARK, MAX_LINE = "burn: ", 16_384
 SLOW, FADING = 0.9, 0.95
@@ -127,13 +128,13 @@ def read_report(lines: Iterable[str]) -> BurnReport | None:
 
 
 def samples_in(text: str) -> dict[str, Sample]:
-    """Return what a query of nvidia-smi (`FIELDS`) shows, by PCI address in short form (`0000:3b:00.0`)."""
+    """Return what a query of nvidia-smi (`FIELDS`) shows, by PCI address as vSphere writes it (`0000:3b:00.0`)."""
     found = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == len(FIELDS):
             clock, most, power, heat = map(_number, cells[1:5])
-            found[short_pci(cells[0])] = Sample(clock, most, power, heat, _bits(cells[5]))
+            found[read_pci(cells[0])] = Sample(clock, most, power, heat, _bits(cells[5]))
     return found
 
 
@@ -141,12 +142,6 @@ FIELDS = (
     "pci.bus_id", "clocks.sm", "clocks.max.sm", "power.draw", "temperature.gpu", "clocks_throttle_reasons.active",
 )  # fmt: skip
 """Fields that nvidia-smi is asked for (nvidia-smi --help-query-gpu)."""
-
-
-def short_pci(text: str) -> str:
-    """Return a PCI address with a domain of four digits, in lower case."""
-    domain, _, rest = text.strip().lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
 
 
 def judge(burned: Sequence[Burned], earlier: Mapping[str, Mapping[str, int]]) -> tuple[GpuVerdict, ...]:
