@@ -68,3 +68,30 @@ def test_wrong_answers_are_shown_with_their_place(cli, text, place, words):
     assert cli("assess", "--attest", file) == 65
     assert f"attest.yml:{place}" in cli.err
     assert words in cli.err
+
+
+PLAIN = """
+name: plain
+clusters: [{name: gpu-a}]
+hosts: [{name: "esx[01:02].lab.local", cluster: gpu-a, gpus: [{pci: "0000:3b:00.0", board: a100-80gb}], ssh: {running: true}}]
+"""
+
+
+def test_the_playbook_of_the_corrections_makes_its_rules_pass(cli, make_lab, monkeypatch, tmp_path):
+    lab = make_lab(PLAIN)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    path = tmp_path / "fix.yml"
+    assert cli("assess", "--fix", path, "--fail-on", "never") == 0, cli.err
+    assert "corrects" in cli.err
+    text = path.read_text()
+    corrected = {line.removeprefix("# corrects ") for line in text.splitlines() if line.startswith("# corrects ")}
+    assert {"performance.power-policy", "security.ssh-off", "security.syslog", "security.time"} <= corrected
+    assert "# left: security.lockdown: " in text
+    assert cli("plan", path) == 65  # there is something to choose
+    path.write_text(text.replace("CHOOSE A LOG HOST", "tcp://10.0.0.5").replace("CHOOSE A TIME SERVER", "10.0.0.1"))
+    assert cli("apply", path, "--yes") == 0, cli.out + cli.err
+    assert cli("assess", "-o", "json", "--fail-on", "never") == 0
+    left = {f["rule"] for f in json.loads(cli.out)["findings"] if f["verdict"] in ("warn", "fail")}
+    assert not corrected & left
+    assert cli("assess", "--fix", path) == 64
+    assert "is there already" in cli.err

@@ -23,7 +23,13 @@ def rules_table() -> str:
             verdicts = "; ".join(f"{verdict}: {when}" for verdict, when in rule.verdicts.items())
             said = rule.question or " ".join(rule.doc.split())
             parts[-1] += f"\n| `{rule.id}` | {rule.about} | {said} | {verdicts} | {rule.source} |"
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, left_table()])
+
+
+def left_table() -> str:
+    """Return the rules that no playbook corrects, with the reasons, as a section with a Markdown table."""
+    lines = ["## Rules that no playbook corrects", "", "| rule | why |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{rule.id}` | {rule.by_hand} |" for rule in rules() if rule.by_hand)])
 
 
 def with_rules(page: str) -> str:

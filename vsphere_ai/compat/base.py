@@ -200,13 +200,13 @@ class RuleCase:
         """Word a pass."""
         return self._finding("pass", message, evidence)
 
-    def warned(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
-        """Word a warning: possible, but the operator should know."""
-        return self._finding("warn", message, evidence, help)
+    def warned(self, message: str, *evidence: Evidence, help: str = "", fixes: tuple[Correction, ...] = ()) -> Finding:
+        """Word a warning: possible, but the operator should know. `fixes` are what a playbook can do about it."""
+        return replace(self._finding("warn", message, evidence, help), corrections=fixes)
 
-    def failed(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
-        """Word a failure; it refuses a plan."""
-        return self._finding("fail", message, evidence, help)
+    def failed(self, message: str, *evidence: Evidence, help: str = "", fixes: tuple[Correction, ...] = ()) -> Finding:
+        """Word a failure; it refuses a plan. `fixes` are what a playbook can do about it."""
+        return replace(self._finding("fail", message, evidence, help), corrections=fixes)
 
     def unknown(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
         """Word that it could not be found out."""

@@ -11,8 +11,9 @@ from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
 
-ADDRESS = "CHOOSE AN ADDRESS"
-"""Placeholder in a play for an address that the operator has to write; no playbook with it is accepted."""
+ADDRESS, TIME_SERVER, LOG_HOST = "CHOOSE AN ADDRESS", "CHOOSE A TIME SERVER", "CHOOSE A LOG HOST"
+"""Placeholders in a play for what the operator has to write; no playbook with one is accepted."""
+PLACEHOLDERS = (ADDRESS, TIME_SERVER, LOG_HOST)
 Plays = Mapping[Target, Mapping[str, Plain]]
 """Target -> name of a kind -> its value in a play for the target."""
 

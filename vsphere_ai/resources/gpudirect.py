@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from vsphere_ai.fabric import pci, virtual_functions
+from vsphere_ai.gpu.corrections import PeerToPeer
 from vsphere_ai.gpu.vgpus import vgpu
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.finding import Problem
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Target, observed, setting
 from vsphere_ai.model.steps import Step
@@ -21,6 +24,7 @@ from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_mem
 from vsphere_ai.resources._possible_devices import possible_devices
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.kernel import Kernel
 from vsphere_ai.resources.pvrdma import Pvrdma
 
@@ -41,7 +45,7 @@ class _Ends(NamedTuple):
     """The GPUs are these; otherwise the host picks among them when the VM powers on."""
 
 
-class GpuDirect(Resource):
+class GpuDirect(Corrects, Resource):
     """Prepares a VM for GPUDirect RDMA, and refuses where it could not work.
 
     It needs a GPU and a NIC (passthrough or SR-IOV) of one host near each other, below one PCIe root complex or at
@@ -64,6 +68,11 @@ class GpuDirect(Resource):
     enabled: bool | None = setting("`gpudirect: true` prepares the VM, `false` takes it back.")
     mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")
     mmio_size_gb: int | None = observed("Their size, as all GPUs of the VM need it.")
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """Its settings for peer-to-peer."""
+        return any(isinstance(c, PeerToPeer) for c in corrections)
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

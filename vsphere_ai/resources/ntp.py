@@ -21,15 +21,13 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
 from vsphere_ai.resources._helpers.factories import invoke, switch_ruleset
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
-from vsphere_ai.resources.corrections import Corrects
+from vsphere_ai.resources.corrections import TIME_SERVER, Corrects
 
 SERVICE, RULESET = "ntpd", "ntpClient"
 CONFIG, PROTOCOL = "config.dateTimeInfo.ntpConfig", "config.dateTimeInfo.systemClockProtocol"
 SERVICES, RULESETS = "config.service.service", "config.firewall.ruleset"
 TIME, START = "configManager.dateTimeSystem", "configManager.serviceSystem"
 METHODS = ("StartService", "StopService", "UpdateServicePolicy", "EnableRuleset", "DisableRuleset")
-SERVER_TO_CHOOSE = "CHOOSE A TIME SERVER"
-"""Placeholder in a play for a server that the operator has to name; no playbook with it is accepted."""
 
 
 def _server(text: str) -> str:
@@ -82,7 +80,7 @@ class Ntp(Corrects, Resource):
         own = [c for c in corrections if isinstance(c, TimeServers)]
         if not own:
             return {}
-        servers: dict[str, Plain] = {} if all(c.has_servers for c in own) else {"servers": (SERVER_TO_CHOOSE,)}
+        servers: dict[str, Plain] = {} if all(c.has_servers for c in own) else {"servers": (TIME_SERVER,)}
         return {**servers, "running": True, "policy": "on", "firewall": True}
 
     @classmethod

@@ -21,14 +21,12 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
 from vsphere_ai.resources._helpers.factories import set_option, switch_ruleset
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
-from vsphere_ai.resources.corrections import Corrects
+from vsphere_ai.resources.corrections import LOG_HOST, Corrects
 
 OPTION, RULESET = "Syslog.global.logHost", "syslog"
 OPTION_FACT, RULESETS = f"option:{OPTION}", "config.firewall.ruleset"
 PORTS: Mapping[str, int] = {"udp": 514, "tcp": 514, "ssl": 1514}
 """Protocol -> the port where none is named (vCenter Server and Host Management 7.0, ESXi syslog)."""
-HOST_TO_CHOOSE = "CHOOSE A LOG HOST"
-"""Placeholder in a play for a log host that the operator has to name; no playbook with it is accepted."""
 _LOG_HOST = re.compile(r"(?:(udp|tcp|ssl)://)?(\[[^\]]*\]|[^:\[\]/?]+)(?::(\d{1,5}))?(\?[\w=&]+)?")
 
 
@@ -100,7 +98,7 @@ class Syslog(Corrects, Resource):
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
         """A log host, which the operator has to name, and the firewall that lets logs out."""
         needed = any(isinstance(c, LogHosts) for c in corrections)
-        return {"hosts": (HOST_TO_CHOOSE,), "firewall": True} if needed else {}
+        return {"hosts": (LOG_HOST,), "firewall": True} if needed else {}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -13,7 +13,7 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_estate_options, width
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app import AssessResult, EstateRequest
     from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 40, "Assess the environment by the rules of five pillars."
@@ -46,13 +46,16 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
     callback=_questions,
     help="Write the questions that no software can answer, as a file for --attest; needs no connection.",
 )
+@click.option("--fix", type=FILE, help="Write the playbook that corrects what a playbook can correct into a new file.")
 @variable_estate_options
 @output_option("text", "json", "markdown")
 @changes_nothing
-def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str, estate: EstateRequest) -> int:
+def command(playbook: Path | None, fail_on: str, form: str, estate: EstateRequest, **files: Path | None) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 
     Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
+
+    The file of --fix has a play for each correction, and names the rules that are left, with the reason.
 
     Exits 0 when no rule fails, 2 when one does; with --fail-on unknown 1 when something is not known.
     """
@@ -63,6 +66,9 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.assessment_text import assessment_markdown, assessment_text
 
+    attest, fix = files["attest"], files["fix"]
+    if fix is not None:
+        app.require_absent((fix,))
     result = app.assess(app.AssessRequest(playbook, attest, estate), show_event)
     about = f"vCenter {result.about.name} {result.about.version}"
     about += f", as {result.playbook} makes it" if result.playbook else ""
@@ -75,4 +81,20 @@ def command(playbook: Path | None, attest: Path | None, fail_on: str, form: str,
         click.echo(assessment_markdown(result.findings, result.not_applicable, what))
     else:
         click.echo(assessment_text(result.findings, result.not_applicable, what, width()))
+    if fix is not None:
+        _write_fix(fix, result)
     return result.exit_code(cast("FailOn", fail_on))
+
+
+def _write_fix(path: Path, result: AssessResult) -> None:
+    from vsphere_ai import app
+    from vsphere_ai.model.text import counted
+    from vsphere_ai.report.training.assessment_fix import fix_of
+
+    fix = fix_of(result.estate, result.findings, result.by_hand)
+    left = f"; {counted(len(fix.left), 'rule')} left, with the reason" if fix.left else ""
+    if fix.text:
+        app.write_new({path: fix.text})
+        click.echo(f"{path}: corrects {counted(len(fix.corrected), 'rule')}{left}", err=True)
+    else:
+        click.echo(f"{path} is not written: no rule that warns or fails has a correction", err=True)

@@ -60,5 +60,6 @@ def rules() -> Iterator[PillarRule]:
             source=FRAMEWORK,
             verdicts=verdicts,
             question=question,
+            by_hand="an operator answers it",
         )
         yield about(_judge)

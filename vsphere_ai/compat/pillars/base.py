@@ -112,6 +112,8 @@ class PillarRule:
     """Compatibility rules whose findings it reports."""
     question: str = ""
     """What an operator attests."""
+    by_hand: str = ""
+    """Why no playbook corrects what it finds; empty where its findings have corrections."""
     judge: Callable[[PillarCase], Finding | None] = lambda case: None
 
     def __call__(self, judge: Callable[[PillarCase], Finding | None]) -> PillarRule:

@@ -19,6 +19,7 @@ IDLE_REMEDY = "destroy the set, or power its VMs off, when no team uses it"
     source="Azure Well-Architected Framework, Cost Optimization; NVIDIA Virtual GPU Software Documentation",
     verdicts={"pass": "a VM that is on has a GPU of the host", "warn": "no VM that is on has one"},
     reads={"HostSystem": ("hardware.pciDevice",), "VirtualMachine": ("config.hardware.device",)},
+    by_hand="which VMs get GPUs is a choice of their owner",
 )
 def gpus_assigned(case: PillarCase) -> Finding | None:
     """A host with GPUs runs a VM that has one of them. `vsphere-ai capacity` shows what is left of each GPU."""
@@ -44,6 +45,7 @@ def gpus_assigned(case: PillarCase) -> Finding | None:
         "warn": "all vGPUs are idle at the moment",
         "unknown": "nvidia-smi was not asked, or shows no utilization",
     },
+    by_hand="what runs on a GPU is a choice of its owner",
 )
 def gpu_load(case: PillarCase) -> Finding | None:
     """At the moment of reading, some vGPU of the host computes. One reading is no proof that a VM is idle for long."""
@@ -67,6 +69,7 @@ def gpu_load(case: PillarCase) -> Finding | None:
     source="vSphere Virtual Machine Administration 7.0, Network Adapter Basics",
     verdicts={"pass": "every NIC is connected", "warn": "a NIC of a VM that is on is not"},
     reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
+    by_hand="whether an adapter is needed is a choice of the owner of the VM",
 )
 def unused_nics(case: PillarCase) -> Finding | None:
     """Every NIC of a training VM is connected: one that is not holds an address and a port for nothing."""
@@ -86,6 +89,7 @@ def unused_nics(case: PillarCase) -> Finding | None:
     source="vSphere Virtual Machine Administration 7.0, Add a PCI Device",
     verdicts={"pass": "on", "warn": "off, with whole devices of a host assigned to it"},
     reads={"VirtualMachine": ("config.hardware.device", "runtime.powerState")},
+    by_hand="whether a VM is needed is a choice of its owner",
 )
 def powered_off(case: PillarCase) -> Finding | None:
     """A VM that is off holds no vGPU; a whole device that is assigned to it is often left to it all the same."""
@@ -107,6 +111,7 @@ def powered_off(case: PillarCase) -> Finding | None:
         "warn": "CPU or memory is reserved, and nothing of the VM needs it",
     },
     reads={"VirtualMachine": (MEMORY_LOCKED, CPU_RESERVED, LATENCY, "config.hardware.device")},
+    by_hand="how much to reserve is a choice of the owner of the VM: `tuning`",
 )
 def reservations(case: PillarCase) -> Finding | None:
     """A VM reserves all memory for a GPU, a whole device or RDMA, and CPU for high latency sensitivity, else neither.
@@ -132,6 +137,7 @@ def reservations(case: PillarCase) -> Finding | None:
     source="vSphere Web Services API reference, VirtualMachineConnectionState",
     verdicts={"pass": "connected", "fail": "orphaned, invalid or inaccessible: it does nothing and keeps its disks"},
     uses=("vm.connected",),
+    by_hand="whether an orphaned VM is needed is a choice of its owner",
 )
 def orphans(case: PillarCase) -> Finding | None:
     """No training VM is left without its host or its files. Disks that belong to no VM are asked about."""

@@ -25,6 +25,7 @@ FAULTY = {"hopper": "Hopper", "ada": "Ada"}
         "fail": "R535 before vGPU 16.10: the host may crash with a purple screen and XID 32",
     },
     reads={"HostSystem": ("software", "hardware.pciDevice")},
+    by_hand="installing packages is the task of vSphere Lifecycle Manager",
 )
 def vgpu_iommu_fault(case: PillarCase) -> Finding | None:
     """A Hopper or Ada GPU with a vGPU driver before 16.10 (535.247) may crash its host with a purple screen."""
@@ -52,6 +53,7 @@ def vgpu_iommu_fault(case: PillarCase) -> Finding | None:
     source="NVIDIA Virtual GPU Software User Guide, Unified Memory; NCCL issue 2101",
     verdicts={"pass": "off", "warn": "on: vMotion is ruled out"},
     reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
+    by_hand="NCCL before 2.21.5 in the image needs it",
 )
 def uvm_or_vmotion(case: PillarCase) -> Finding | None:
     """Unified memory of a vGPU rules out vMotion, and NCCL from 2.27 on does not start without it (2.21.5 does).

@@ -21,6 +21,7 @@ READINESS = "NVIDIA Cluster Readiness Engine, FAQ (burn-in every 3 to 4 weeks)"
         "warn": "it changes something",
         "unknown": "no playbook is named",
     },
+    by_hand="the playbook that it differs from corrects it: `vsphere-ai apply`",
 )
 def drift(case: PillarCase) -> Finding | None:
     """The environment is as the playbook says: planning it finds nothing to change."""
@@ -46,6 +47,7 @@ def drift(case: PillarCase) -> Finding | None:
         "HostSystem": (pci.NUMA, "hardware.memorySize", "summary.hardware.numCpuCores"),
         "VirtualMachine": ("config.hardware.numCPU", "config.hardware.memoryMB"),
     },
+    by_hand="how large a VM is is a choice of its owner: `tuning`, or `vm_set`",
 )
 def numa_fit(case: PillarCase) -> Finding | None:
     """A training VM fits into one NUMA node of its host, or takes several of them whole or in equal parts."""
@@ -77,6 +79,7 @@ def numa_fit(case: PillarCase) -> Finding | None:
     source="vSphere Web Services API reference, HostRuntimeInfo",
     verdicts={"pass": "connected, not in maintenance mode", "warn": "in maintenance mode", "fail": "not connected"},
     uses=("host.connected", "host.maintenance"),
+    by_hand="why a host is out of service is not known here",
 )
 def in_service(case: PillarCase) -> Finding | None:
     """The host is connected and not in maintenance mode."""
@@ -89,6 +92,7 @@ def in_service(case: PillarCase) -> Finding | None:
     source="vSphere Web Services API reference, HostListSummary.rebootRequired",
     verdicts={"pass": "none", "warn": "a change takes effect at the next restart"},
     uses=("host.reboot-pending",),
+    by_hand="a restart without a change is not written in a playbook",
 )
 def reboot_pending(case: PillarCase) -> Finding | None:
     """No change of the host waits for a restart: what is set is what is in effect."""
@@ -101,6 +105,7 @@ def reboot_pending(case: PillarCase) -> Finding | None:
     source="vSphere Web Services API reference, VirtualMachineRuntimeInfo.question",
     verdicts={"pass": "none", "fail": "a question waits for an answer"},
     uses=("vm.question",),
+    by_hand="what to answer is a choice of the owner of the VM",
 )
 def no_question(case: PillarCase) -> Finding | None:
     """The VM waits for no answer: while it does, it stands still."""
@@ -116,6 +121,7 @@ def no_question(case: PillarCase) -> Finding | None:
         "warn": "measured earlier",
         "unknown": "no benchmark of the set is recorded",
     },
+    by_hand="it takes a benchmark: `vsphere-ai bench nccl`",
 )
 def benchmark_recent(case: PillarCase) -> Finding | None:
     """The fabric of a set was measured recently: what was true at hand-over may have changed since."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, host_rule, set_rule, vm_rule
+from vsphere_ai.gpu.corrections import PeerToPeer
 from vsphere_ai.gpu.devices import has_vgpus, is_whole
 from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY, size_of
@@ -24,6 +25,7 @@ LAST_CHECK = 7
     source="vSphere Networking 7.0, Remote Direct Memory Access for Virtual Machines",
     verdicts={"pass": "a PVRDMA or SR-IOV adapter, or a whole NIC", "warn": "none, and the set has other VMs"},
     reads={"VirtualMachine": ("config.hardware.device",)},
+    by_hand="the port group of an adapter is a choice of its owner: `nics` of the set, or `pvrdma`",
 )
 def rdma_nic(case: PillarCase) -> Finding | None:
     """A VM that trains together with others has an adapter for RDMA."""
@@ -42,6 +44,7 @@ def rdma_nic(case: PillarCase) -> Finding | None:
     source="vSphere Networking 7.0, PVRDMA Support",
     verdicts={"pass": "from the adapter to a RoCE device", "warn": "not on every host", "fail": "none"},
     uses=("vm.rdma-path", "vm.pvrdma-endpoints"),
+    by_hand="`vsphere-ai rdma trace -o playbook` writes the playbook of the whole path",
 )
 def rdma_path(case: PillarCase) -> Finding | None:
     """Port group, switch and uplinks of each PVRDMA adapter lead to a RoCE device of the host."""
@@ -54,6 +57,7 @@ def rdma_path(case: PillarCase) -> Finding | None:
     source="NVIDIA MLNX_OFED documentation, RoCE MTU; vSphere Networking 7.0",
     verdicts={"pass": "large enough", "warn": "smaller than it could be"},
     uses=("host.rdma-mtu", "host.pvrdma-mtu"),
+    by_hand="`vsphere-ai rdma trace -o playbook` writes the playbook of the whole path",
 )
 def rdma_mtu(case: PillarCase) -> Finding | None:
     """The MTU of switches and VMkernel adapters carries RDMA messages of 4096 bytes."""
@@ -66,6 +70,7 @@ def rdma_mtu(case: PillarCase) -> Finding | None:
     source="vSphere Networking 7.0, PVRDMA Support",
     verdicts={"pass": "one active uplink", "warn": "teamed with others"},
     uses=("host.rdma-uplinks",),
+    by_hand="`vsphere-ai rdma trace -o playbook` writes the playbook of the whole path",
 )
 def rdma_uplink(case: PillarCase) -> Finding | None:
     """PVRDMA uses one uplink: teaming sends a part of the traffic where no RDMA device is."""
@@ -103,7 +108,7 @@ def gpudirect(case: PillarCase) -> Finding | None:
     seen = tuple(on.items())
     if all(on.values()):
         return case.passed("peer-to-peer is allowed", *seen)
-    return case.warned("peer-to-peer between GPU and NIC is not allowed", *seen, remedy="gpudirect: true")
+    return case.warned("peer-to-peer between GPU and NIC is not allowed", *seen, fix=PeerToPeer(case.target))
 
 
 @host_rule(
@@ -131,6 +136,7 @@ def power_policy(case: PillarCase) -> Finding | None:
     source="vSphere Resource Management 7.0, Latency Sensitivity",
     verdicts={"pass": "normal, or high with all memory reserved", "fail": "high without"},
     reads={"VirtualMachine": (LATENCY, "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation")},
+    by_hand="which VMs are worth reserved CPUs is a choice of their owner: `tuning: {latency_sensitivity: high}`",
 )
 def latency(case: PillarCase) -> Finding | None:
     """High latency sensitivity takes effect only with CPU and memory reserved."""
@@ -150,6 +156,7 @@ def latency(case: PillarCase) -> Finding | None:
     source="Performance Best Practices for VMware vSphere 7.0, CPU Overcommitment",
     verdicts={"pass": "as many vCPUs as threads, or fewer", "warn": "more"},
     reads={"HostSystem": ("summary.hardware.numCpuThreads",), "VirtualMachine": ("config.hardware.numCPU",)},
+    by_hand="it takes other places for VMs, or fewer vCPUs",
 )
 def cpu_overcommit(case: PillarCase) -> Finding | None:
     """The VMs that run on a host with GPUs have no more vCPUs than the host has threads: data loaders need them."""
@@ -184,6 +191,7 @@ def memory(case: PillarCase) -> Finding | None:
     source="vSphere Virtual Machine Administration 7.0, Change CPU Hot Plug Settings",
     verdicts={"pass": "off", "warn": "on: the guest sees no NUMA topology"},
     uses=("vm.hotadd",),
+    by_hand="no resource type sets hot add",
 )
 def hot_add(case: PillarCase) -> Finding | None:
     """CPU and memory hot add are off, so that the guest sees the NUMA topology."""
@@ -196,6 +204,7 @@ def hot_add(case: PillarCase) -> Finding | None:
     source="VMware KB 2007240, Virtual machine hardware versions",
     verdicts={"pass": "new enough", "fail": "too old for its devices"},
     uses=("vm.hardware-version",),
+    by_hand="a version cannot be taken back, and not every host runs it: the remedy names the one to write",
 )
 def hardware_version(case: PillarCase) -> Finding | None:
     """The virtual hardware is new enough for GPUs and RDMA adapters."""
@@ -208,6 +217,7 @@ def hardware_version(case: PillarCase) -> Finding | None:
     source="VMware, How to enable large-BAR GPUs; NVIDIA Virtual GPU Software Documentation, ESXi",
     verdicts={"pass": "the 64-bit MMIO window takes all GPUs of the VM", "fail": "it is off or too small"},
     reads={"VirtualMachine": ("config.extraConfig", "config.hardware.device")},
+    by_hand="the play that gives the VM its GPUs sets the window",
 )
 def mmio_size(case: PillarCase) -> Finding | None:
     """The 64-bit MMIO window of a VM takes the memory of all its GPUs; else the VM does not start, or lacks a GPU."""
@@ -240,6 +250,7 @@ def mmio_size(case: PillarCase) -> Finding | None:
         "fail": "an XID after which the GPU does not go on",
         "unknown": f"health was not checked in the last {LAST_CHECK} days",
     },
+    by_hand="an error of a GPU is the sign of something else: `vsphere-ai health`",
 )
 def gpu_errors(case: PillarCase) -> Finding | None:
     """The driver reported no error of the VM's GPUs, as the last check of `health` on this machine has kept it."""
@@ -265,6 +276,7 @@ def gpu_errors(case: PillarCase) -> Finding | None:
     source="NVIDIA Virtual GPU Software Documentation, NVIDIA vGPU Peer-to-Peer",
     verdicts={"pass": "possible, or one vGPU", "warn": "not possible"},
     uses=("vm.peer-to-peer",),
+    by_hand="it depends on the boards, and on the vGPU types that were chosen",
 )
 def peer_to_peer(case: PillarCase) -> Finding | None:
     """The vGPUs of a VM reach each other over NVLink where the boards have it."""
@@ -280,6 +292,7 @@ def peer_to_peer(case: PillarCase) -> Finding | None:
         "fail": "below it",
         "unknown": "no benchmark, or no baseline, of the set is recorded",
     },
+    by_hand="a measurement is the sign of something else: `vsphere-ai bench nccl --bisect`",
 )
 def bus_bandwidth(case: PillarCase) -> Finding | None:
     """The newest all-reduce of a set reaches nine tenths of the baseline of the set."""

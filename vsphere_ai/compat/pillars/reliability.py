@@ -26,6 +26,7 @@ OLDEST_SNAPSHOT = 7
     "Training VMs on several hosts",
     source="vSphere Resource Management 7.0, Using DRS Affinity Rules; Azure Well-Architected Framework, Reliability",
     verdicts={"pass": "on two hosts or more", "warn": "the cluster has one host", "fail": "all are on one host"},
+    by_hand="the play that makes the set decides where its VMs run: `vm_set: {placement: {anti_affinity: should}}`",
 )
 def spread(case: PillarCase) -> Finding | None:
     """The training VMs of a cluster run on two hosts or more, so that the loss of one host leaves some of them."""
@@ -48,6 +49,7 @@ def spread(case: PillarCase) -> Finding | None:
     source="vSphere Resource Management 7.0, VM-VM Affinity Rules",
     verdicts={"pass": "an enabled rule keeps them apart, or a playbook makes one", "warn": "no rule does"},
     reads=CLUSTERS,
+    by_hand="the rule belongs to the play that makes the set: `vm_set: {placement: {anti_affinity: should}}`",
 )
 def anti_affinity(case: PillarCase) -> Finding | None:
     """A rule of DRS keeps the VMs of a set on different hosts. Without one, DRS or a restart may put them together."""
@@ -75,6 +77,7 @@ def anti_affinity(case: PillarCase) -> Finding | None:
         "warn": "after the loss of a host some do not",
         "unknown": "the GPUs or the VMs of the cluster were not read",
     },
+    by_hand="it takes another host, or fewer VMs",
 )
 def spare_host(case: PillarCase) -> Finding | None:
     """VMs with vGPUs start elsewhere only where hosts that take them have GPUs with room: one host more than needed."""
@@ -95,6 +98,7 @@ def spare_host(case: PillarCase) -> Finding | None:
     source="vSphere Availability 7.0, Creating a vSphere HA Cluster",
     verdicts={"pass": "on", "warn": "off"},
     reads=CLUSTERS,
+    by_hand="no resource type sets vSphere HA",
 )
 def high_availability(case: PillarCase) -> Finding | None:
     """The cluster has vSphere HA, which starts the VMs of a host that fails on other hosts."""
@@ -113,6 +117,7 @@ def high_availability(case: PillarCase) -> Finding | None:
     source="vSphere Availability 7.0, VM Restart Priority",
     verdicts={"pass": "vSphere HA restarts the VM", "fail": "the VM's restart priority is `disabled`"},
     reads=CLUSTERS,
+    by_hand="no resource type sets overrides of vSphere HA",
 )
 def restart_priority(case: PillarCase) -> Finding | None:
     """Where vSphere HA is on, it restarts a training VM: neither its own nor the cluster's priority is `disabled`."""
@@ -138,6 +143,7 @@ def restart_priority(case: PillarCase) -> Finding | None:
     source="vSphere Monitoring and Performance 7.0, Monitoring Events, Alarms",
     verdicts={"pass": "no alarm", "warn": "a yellow alarm, or a red one that is acknowledged", "fail": "a red alarm"},
     reads={"HostSystem": ("triggeredAlarmState",)},
+    by_hand="an alarm is the sign of something else",
 )
 def alarms(case: PillarCase) -> Finding | None:
     """No alarm of the host is red, unless someone has acknowledged it."""
@@ -157,6 +163,7 @@ def alarms(case: PillarCase) -> Finding | None:
     source="Managing Host and Cluster Lifecycle 7.0",
     verdicts={"pass": "the same build on all hosts", "warn": "different builds"},
     reads={"HostSystem": ("config.product",)},
+    by_hand="installing ESXi is the task of vSphere Lifecycle Manager",
 )
 def same_build(case: PillarCase) -> Finding | None:
     """The hosts of a cluster run one ESXi build, so that a VM behaves the same on each of them."""
@@ -170,6 +177,7 @@ def same_build(case: PillarCase) -> Finding | None:
     source="NVIDIA Virtual GPU Software Documentation, vMotion with vGPU",
     verdicts={"pass": "the same version on all hosts with GPUs", "warn": "different versions"},
     reads={"HostSystem": ("software",)},
+    by_hand="installing packages is the task of vSphere Lifecycle Manager",
 )
 def same_driver(case: PillarCase) -> Finding | None:
     """The hosts of a cluster have one version of NVIDIA's host driver: vMotion and restarts need it."""
@@ -187,6 +195,7 @@ def same_driver(case: PillarCase) -> Finding | None:
         "fail": f"a snapshot is older than {OLDEST_SNAPSHOT} days",
     },
     reads={"VirtualMachine": ("snapshot",)},
+    by_hand="deleting a snapshot loses data",
 )
 def snapshots(case: PillarCase) -> Finding | None:
     """A training VM has no snapshots: they grow, slow its disks down, and stand in the way of changes."""
@@ -206,6 +215,7 @@ def snapshots(case: PillarCase) -> Finding | None:
     source="vSphere Availability 7.0, Best Practices for Networking",
     verdicts={"pass": "two NICs or more", "warn": "one NIC"},
     reads={"HostSystem": ("config.network.portgroup", "config.network.vswitch", *dvs.MANAGEMENT_PATHS)},
+    by_hand="a wrong uplink cuts the host off from vCenter",
 )
 def management_network(case: PillarCase) -> Finding | None:
     """The management network of a host has two NICs. RDMA uplinks are single on purpose: that is another rule."""
@@ -222,6 +232,7 @@ def management_network(case: PillarCase) -> Finding | None:
     source="vSphere Availability 7.0, vSphere HA Requirements",
     verdicts={"pass": "every datastore is shared by hosts", "warn": "a datastore belongs to one host"},
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary")},
+    by_hand="moving disks to another datastore is left to Storage vMotion",
 )
 def shared_storage(case: PillarCase) -> Finding | None:
     """The disks of a training VM are on datastores that other hosts reach, so that it can start there."""

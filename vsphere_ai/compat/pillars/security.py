@@ -73,6 +73,7 @@ def shell_off(case: PillarCase) -> Finding | None:
     source=f"{GUIDE}, esxi-7.lockdown-mode",
     verdicts={"pass": "normal or strict", "warn": "off"},
     reads={"HostSystem": ("config.lockdownMode",)},
+    by_hand="no resource type sets lockdown mode",
 )
 def lockdown(case: PillarCase) -> Finding | None:
     """Lockdown mode keeps logins to the host itself away. The tool's SSH account has to be an exception user then."""
@@ -126,6 +127,7 @@ def time(case: PillarCase) -> Finding | None:
     "Keys instead of passwords",
     source="OpenSSH manual, ssh-keygen(1) and sshd_config(5), PubkeyAuthentication",
     verdicts={"pass": "a key, or no SSH login", "warn": "a password"},
+    by_hand="it is a setting of the inventory",
 )
 def ssh_login(case: PillarCase) -> Finding | None:
     """The inventory logs in to hosts with a key. Host keys are always compared with those that were trusted."""
@@ -146,6 +148,7 @@ def ssh_login(case: PillarCase) -> Finding | None:
         "fail": "some of them",
         "unknown": "vCenter does not answer the question",
     },
+    by_hand="roles and permissions are not changed by this tool",
 )
 def account(case: PillarCase) -> Finding | None:
     """The account of the inventory has no privileges of administrators that no playbook takes."""
@@ -167,6 +170,7 @@ def account(case: PillarCase) -> Finding | None:
         "warn": "for fewer days",
         "unknown": "the setting cannot be read",
     },
+    by_hand="settings of vCenter are not changed by this tool",
 )
 def events_kept(case: PillarCase) -> Finding | None:
     """Events of vCenter are kept for at least 30 days: who changed what is asked weeks later."""
@@ -192,6 +196,7 @@ def events_kept(case: PillarCase) -> Finding | None:
         "fail": "promiscuous mode is accepted",
     },
     reads={"DistributedVirtualPortgroup": ("config.defaultPortConfig",)},
+    by_hand="whether macvlan pods run on its VMs is not known here",
 )
 def port_group_policy(case: PillarCase) -> Finding | None:
     """Port groups of training VMs reject what a VM has no need of. Pods with MAC addresses of their own need two."""
@@ -220,6 +225,7 @@ def port_group_policy(case: PillarCase) -> Finding | None:
         "VirtualMachine": ("resourcePool", "config.hardware.memoryMB"),
         "ResourcePool": ("name", "parent", "owner", "config"),
     },
+    by_hand="the pool is chosen by the play that makes the set, and its limits by its owner",
 )
 def pool_limits(case: PillarCase) -> Finding | None:
     """Where several sets of VMs share a cluster, each is in a resource pool with a limit or a reservation."""
@@ -251,6 +257,7 @@ def pool_limits(case: PillarCase) -> Finding | None:
     source="vSphere Web Services API reference, GuestInfo.toolsVersionStatus2",
     verdicts={"pass": "current", "warn": "not running or too old", "unknown": "the VM is off"},
     uses=("vm.tools",),
+    by_hand="VMware Tools are installed in the guest",
 )
 def tools(case: PillarCase) -> Finding | None:
     """VMware Tools run in a training VM, and are not too old."""
@@ -263,6 +270,7 @@ def tools(case: PillarCase) -> Finding | None:
     source="VMware ESXi 7.0 Update 2 Release Notes; Broadcom product lifecycle",
     verdicts={"pass": "7.0 U2 or later", "fail": "earlier"},
     uses=("esxi.version",),
+    by_hand="installing ESXi is the task of vSphere Lifecycle Manager",
 )
 def esxi_version(case: PillarCase) -> Finding | None:
     """The host runs a release that this tool, and the NVIDIA host driver, are made for."""

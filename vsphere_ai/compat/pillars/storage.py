@@ -37,6 +37,7 @@ def _stores(case: PillarCase) -> Iterator[tuple[str, Summary]]:
         "fail": f"{FULL:.0%} or more",
     },
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary")},
+    by_hand="what to delete is a choice of the owner of the datastore",
 )
 def datastore_space(case: PillarCase) -> Finding | None:
     """The datastores of a training VM have room: a VM on a full one stops, and a checkpoint is not written."""
@@ -66,6 +67,7 @@ def datastore_space(case: PillarCase) -> Finding | None:
         "unknown": "NFS, which does not say what it is on; or VMFS that does not say it either",
     },
     reads={"VirtualMachine": ("datastore",), "Datastore": ("name", "summary", "info")},
+    by_hand="moving disks to another datastore is left to Storage vMotion",
 )
 def storage_class(case: PillarCase) -> Finding | None:
     """The disks of a training VM, its scratch among them, are on flash: GPUs that wait for data cost as much."""
@@ -95,6 +97,7 @@ def storage_class(case: PillarCase) -> Finding | None:
     source="Performance Best Practices for VMware vSphere 7.0, Guest Operating System Storage Considerations",
     verdicts={"pass": "every disk is behind a controller of NVMe or VMware Paravirtual", "warn": "another controller"},
     reads={"VirtualMachine": ("config.hardware.device",)},
+    by_hand="the disks of a set are a choice of the play that makes it: `vm_set: {disks: ...}`",
 )
 def disk_controller(case: PillarCase) -> Finding | None:
     """The disks of a training VM are behind NVMe or paravirtual controllers: others take more CPU per request."""

@@ -14,6 +14,7 @@ from vsphere_ai.fabric.dvs import proxies, with_uuid
 from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
 from vsphere_ai.fabric.nic_settings import Pause
 from vsphere_ai.fabric.route import is_up, uplink_key
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.host_version import PRODUCT, host_version
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Finding
@@ -66,12 +67,13 @@ def host_roce_lossless(case: RuleCase) -> Finding | None:
     silent = [n for n in rest if n not in shown and n not in pauses]
     if unsafe:
         if all(nics[n] == DRIVER for n in unsafe):
-            help = case.play(LosslessRoce(case.own))
+            fixes: tuple[Correction, ...] = (LosslessRoce(case.own),)
+            help = case.play(*fixes)
         else:
-            paused = (NicPause(case.own, name, is_on=True) for name in unsafe)
-            help = f"{case.play(*paused)}, or set up PFC with the tools of its driver"
+            fixes = tuple(NicPause(case.own, name, is_on=True) for name in unsafe)
+            help = f"{case.play(*fixes)}, or set up PFC with the tools of its driver"
         message = f"neither PFC nor global pause on {', '.join(unsafe)}: RoCE loses frames under load"
-        return case.warned(message, *found, help=help)
+        return case.warned(message, *found, help=help, fixes=fixes)
     if silent:
         words = "no PFC is configured, and whether global pause is on is not known"
         others = [n for n in silent if nics[n] != DRIVER]

@@ -60,9 +60,8 @@ def vm_memory_reservation(case: RuleCase) -> Finding:
     seen = case.read("config.memoryReservationLockedToMax")
     if seen.value:
         return case.passed("all memory is reserved", seen)
-    return case.failed(
-        "not all memory is reserved", seen, help=f"add {text_of(MachineNeeds(case.own, all_memory=True))}"
-    )
+    fix = MachineNeeds(case.own, all_memory=True)
+    return case.failed("not all memory is reserved", seen, help=f"add {text_of(fix)}", fixes=(fix,))
 
 
 @vm_rule(

@@ -21,15 +21,11 @@ from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.name_ranges import listed
-from vsphere_ai.model.names.yaml_text import flow
-from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.folding import Line, wrapped
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.network.trace_paths import line_of, path_lines
-from vsphere_ai.report.playbooks.play_patterns import Patterns
-from vsphere_ai.report.playbooks.playbook_text import play_heads
-from vsphere_ai.resources.corrections import plays_of
+from vsphere_ai.report.playbooks.correction_plays import play_lines
 
 MOST_PAIRS = 10
 """More pairs than these are not shown one by one."""
@@ -66,23 +62,12 @@ def fixes_text(estate: Estate, traces: Sequence[Trace]) -> str:
 
 
 def _playbook(estate: Estate, fixes: Fixes) -> str:
-    """Return the plays, below comments on what they do not change."""
-    patterns = Patterns(estate)
+    """Return the plays, below comments on what they do not change; each with an address to be written is alone."""
     lines = [f"# not changed: {safe(why)}" for why in fixes.unchanged]
-    for (_, own, said), targets in grouped(_plays(fixes)).items():
-        if own is not None:
-            lines.append(f"# {safe(own.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
-        for head in play_heads(patterns, targets):
-            lines += [*head, *(f"  {line}" for line in said)]
-    return "\n".join(lines) + "\n" if fixes.corrections else ""
-
-
-def _plays(fixes: Fixes) -> Iterator[tuple[tuple[str, Target | None, tuple[str, ...]], Target]]:
-    """Yield what a play says, and its target; one in which an address is to be written is for that target alone."""
     new = {c.target for c in fixes.corrections if isinstance(c, KernelAdapter) and c.is_new}
-    for target, kinds in plays_of(fixes.corrections).items():
-        own = target if target in new else None
-        yield (target.kind, own, tuple(f"{kind}: {flow(value)}" for kind, value in sorted(kinds.items()))), target
+    to_write = "write an address such as 10.20.0.1/24, or dhcp, before this is used"
+    lines += play_lines(estate, fixes.corrections, {t: f"{t.name}: {to_write}" for t in new})
+    return "\n".join(lines) + "\n" if fixes.corrections else ""
 
 
 def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> TraceDocument:

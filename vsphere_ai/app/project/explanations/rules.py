@@ -41,11 +41,11 @@ def explained() -> Iterator[NameExplained]:
         yield NameExplained(rule.id, "rule", rule.title, text, tuple(p for p in parts if p.pairs), rule.source, page)
     for pillar in assessment.rules():
         reads = tuple((managed, ", ".join(paths)) for managed, paths in pillar.reads.items())
-        uses = (("uses", ", ".join(pillar.uses)),) if pillar.uses else ()
+        more = (("uses", ", ".join(pillar.uses)), ("not corrected by a playbook", pillar.by_hand))
         parts = (
             ExplanationPart("Verdicts", tuple(pillar.verdicts.items())),
             ExplanationPart("Reads", reads),
-            ExplanationPart("", uses),
+            ExplanationPart("", tuple(pair for pair in more if pair[1])),
         )
         text = (pillar.question or " ".join(pillar.doc.split()),)
         title, page = f"{pillar.title} ({pillar.pillar})", "docs/assessment.md"

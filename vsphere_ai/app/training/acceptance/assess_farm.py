@@ -54,7 +54,8 @@ class AssessRequest:
 class AssessResult:
     """What the rules found, by pillar and rule, and those that apply to nothing.
 
-    `hosts` and `vms` are the names of what was assessed.
+    `hosts` and `vms` are the names of what was assessed, `estate` is what was read of them, as it is with a playbook
+    before its changes. `by_hand`: rule -> why no playbook corrects what it finds.
     """
 
     about: About
@@ -63,6 +64,8 @@ class AssessResult:
     vms: tuple[str, ...]
     findings: tuple[Finding, ...]
     not_applicable: tuple[str, ...]
+    estate: Estate
+    by_hand: Mapping[str, str]
 
     def exit_code(self, fail_on: FailOn = "fail") -> int:
         """Return the code of the worst verdict from `fail_on` on."""
@@ -86,7 +89,13 @@ def assess(request: AssessRequest, emit: Emit = ignore) -> AssessResult:
         found, farm = _assess_playbook(session, playbook, answers) if playbook else _assess_all(session, answers)
         names = tuple(h.name for h in farm.hosts), tuple(v.name for v in farm.vms)
         return AssessResult(
-            session.connection.vcenter.about, str(request.playbook or ""), *names, found.findings, found.not_applicable
+            session.connection.vcenter.about,
+            str(request.playbook or ""),
+            *names,
+            found.findings,
+            found.not_applicable,
+            farm.view.estate,
+            {rule.id: rule.by_hand for rule in assessment.rules() if rule.by_hand},
         )
 
 
