@@ -73,7 +73,8 @@ def test_wrong_answers_are_shown_with_their_place(cli, text, place, words):
 PLAIN = """
 name: plain
 clusters: [{name: gpu-a}]
-hosts: [{name: "esx[01:02].lab.local", cluster: gpu-a, gpus: [{pci: "0000:3b:00.0", board: a100-80gb}], ssh: {running: true}}]
+hosts:
+  - {name: "esx[01:02].lab.local", cluster: gpu-a, gpus: [{pci: "0000:3b:00.0", board: a100-80gb}], ssh: {running: true}}
 """
 
 
