@@ -74,7 +74,10 @@ PLAIN = """
 name: plain
 clusters: [{name: gpu-a}]
 hosts:
-  - {name: "esx[01:02].lab.local", cluster: gpu-a, gpus: [{pci: "0000:3b:00.0", board: a100-80gb}], ssh: {running: true}}
+  - name: "esx[01:02].lab.local"
+    cluster: gpu-a
+    gpus: [{pci: "0000:3b:00.0", board: a100-80gb}]
+    ssh: {running: true}
 """
 
 
