@@ -14,7 +14,8 @@ from vsphere_ai.report.playbooks.play_patterns import Patterns
 from vsphere_ai.report.playbooks.playbook_text import play_heads
 from vsphere_ai.resources.corrections import PLACEHOLDERS, plays_of
 
-Told = tuple[str, str, tuple[str, ...]]
+Stated = tuple[str, str, tuple[str, ...]]
+"""The kind of a target, the comment above its play, and the lines of the play."""
 
 
 def play_lines(estate: Estate, corrections: Iterable[Correction], own: Mapping[Target, str] = {}) -> Iterator[str]:
@@ -33,7 +34,7 @@ def play_lines(estate: Estate, corrections: Iterable[Correction], own: Mapping[T
             yield from (*head, *(f"  {line}" for line in lines))
 
 
-def _plays(corrections: Iterable[Correction], own: Mapping[Target, str]) -> Iterator[tuple[Told, Target]]:
+def _plays(corrections: Iterable[Correction], own: Mapping[Target, str]) -> Iterator[tuple[Stated, Target]]:
     """Yield what a play states, with the kind of its targets and its comment, and one of its targets."""
     for target, kinds in plays_of(corrections).items():
         lines = tuple(f"{kind}: {flow(value)}" for kind, value in sorted(kinds.items()))
