@@ -25,7 +25,8 @@ PACKAGE = ROOT / "vsphere_ai"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model", "security"),
-    ("documents", "addresses", "guests", "gpu", "fabric", "connect"),
+    ("documents",),
+    ("addresses", "guests", "gpu", "fabric", "connect"),
     ("health", "training"),
     ("benchmarks",),
     ("capacity", "runs", "resources"),

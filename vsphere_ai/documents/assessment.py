@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -12,6 +12,8 @@ from vsphere_ai.model.facts import About
 
 class AssessmentDocument(FindingsDocument):
     """What `assess` prints."""
+
+    printed_by: ClassVar = ("assess",)
 
     vcenter: About
     hosts: Annotated[tuple[str, ...], Field(description="Hosts with GPUs.")]

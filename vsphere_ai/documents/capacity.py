@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.model.facts import About
 
 Room = Annotated[dict[str, int], Field(description="vGPU type -> how many more of it fit.")]
@@ -99,8 +100,10 @@ class FitDocument(DocumentPart):
     power_on_order: tuple[PowerOnDocument, ...] = ()
 
 
-class CapacityDocument(DocumentPart):
+class CapacityDocument(PrintedDocument):
     """What `capacity` prints."""
+
+    printed_by: ClassVar = ("capacity",)
 
     vcenter: About
     hosts: tuple[HostRoomDocument, ...]

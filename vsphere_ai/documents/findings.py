@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Self, get_args
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import Field, JsonValue
 
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.errors import Mark
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Subject, Verdict, worst
@@ -89,32 +90,41 @@ class FindingDocument(DocumentPart):
         return Finding(on, self.rule, self.verdict, self.message, self.remedy, evidence, self.source, self.refuses)
 
 
-def findings_json(findings: Iterable[Finding]) -> list[JsonValue]:
-    """Return findings as JSON values."""
-    return [FindingDocument.of(each).as_json() for each in findings]
-
-
-def findings_document(findings: Iterable[Finding]) -> dict[str, object]:
-    """Return the keys that the document of every command with findings has: the worst verdict, and the findings."""
-    every = tuple(findings)
-    return {"verdict": worst(every), "findings": findings_json(every)}
-
-
-class FindingsDocument(DocumentPart):
-    """What every command with findings prints; each command has keys of its own besides."""
+class FindingsDocument(PrintedDocument):
+    """What every command with findings prints; each command has keys of its own besides, which come first."""
 
     verdict: Annotated[Verdict, Field(description="The worst verdict; pass without findings.")]
     findings: Annotated[tuple[FindingDocument, ...], Field(description="What each rule found of each subject.")]
-    vcenter: Annotated[About | str, Field(description="The vCenter, or its name.")] = ""
 
     @classmethod
-    def json_of(cls, keys: Mapping[str, object]) -> dict[str, JsonValue]:
-        """Return the JSON form of a document with these keys, in their order; `ValidationError` for another kind."""
-        made = cls.model_validate(dict(keys)).as_json()
-        return {key: made[key] for key in keys}
+    def of(cls, findings: Iterable[Finding], **keys: object) -> Self:
+        """Return the document of findings with the keys of its command; `ValidationError` for other keys or values."""
+        every = tuple(findings)
+        made = {"verdict": worst(every), "findings": tuple(map(FindingDocument.of, every))}
+        return cls.model_validate({**keys, **made})
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the JSON form, the findings last: there may be thousands."""
+        values = super().as_json()
+        last = {key: values.pop(key) for key in ("verdict", "findings")}
+        return {**values, **last}
+
+
+class AnyFindingsDocument(FindingsDocument):
+    """The findings that any command printed, as reports read them."""
+
+    vcenter: Annotated[About | str, Field(description="The vCenter, or its name.")] = ""
 
 
 class CheckDocument(FindingsDocument):
     """What `check` prints."""
 
+    printed_by: ClassVar = ("check",)
+
     vcenter: About
+
+
+class DoctorDocument(FindingsDocument):
+    """What `doctor` prints."""
+
+    printed_by: ClassVar = ("doctor",)

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from vsphere_ai.documents.locks import LockMode
 from vsphere_ai.documents.part import DocumentPart, WholePart
+from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.documents.stored import StoredDocument, StoredPart
 
 ShardState = Literal["done", "nothing to do", "failed", "stopped", "unfinished", "refused", "not started"]
@@ -103,8 +104,10 @@ class ShardPlanDocument(DocumentPart):
     plan: dict[str, JsonValue]
 
 
-class FleetPlanDocument(DocumentPart):
+class FleetPlanDocument(PrintedDocument):
     """A fleet plan: as `fleet plan -o json` prints it, or as `fleet plan --to FILE` saves it."""
+
+    printed_by: ClassVar = ("fleet plan",)
 
     fleet_version: int
     vsphere_ai: str
@@ -117,8 +120,10 @@ class FleetPlanDocument(DocumentPart):
     seal: Annotated[str, Field(description="SHA-256 of a saved plan: one that was edited is refused.")] = ""
 
 
-class FleetAppliedDocument(DocumentPart):
+class FleetAppliedDocument(PrintedDocument):
     """What `fleet apply` and `fleet resume` print at their end."""
+
+    printed_by: ClassVar = ("fleet apply", "fleet resume")
 
     fleet: str
     exit_code: int
@@ -134,7 +139,9 @@ class FleetStatusDocument(DocumentPart):
     shards: tuple[ShardOutcome, ...]
 
 
-class FleetStatusesDocument(DocumentPart):
+class FleetStatusesDocument(PrintedDocument):
     """What `fleet status` prints."""
+
+    printed_by: ClassVar = ("fleet status",)
 
     fleets: tuple[FleetStatusDocument, ...]

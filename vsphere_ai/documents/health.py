@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field
 
 from vsphere_ai.documents.findings import FindingsDocument
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node, NodeGpu
 
@@ -45,6 +46,8 @@ class CheckedVmDocument(DocumentPart):
 class HealthDocument(FindingsDocument):
     """What `health` prints."""
 
+    printed_by: ClassVar = ("health",)
+
     vcenter: Annotated[str, Field(description="The name of the vCenter.")]
     vms: tuple[CheckedVmDocument, ...]
 
@@ -59,8 +62,10 @@ class GpuUseDocument(DocumentPart):
     since: Annotated[AwareDatetime | None, Field(description="Idle at least since then; null: not idle, or not known.")]
 
 
-class IdleDocument(DocumentPart):
+class IdleDocument(PrintedDocument):
     """What `health --idle` prints."""
+
+    printed_by: ClassVar = ("health --idle",)
 
     vcenter: str
     vms: tuple[GpuUseDocument, ...]

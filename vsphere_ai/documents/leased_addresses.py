@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from vsphere_ai.documents.findings import FindingsDocument
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
 
 Changed = Annotated[bool, Field(description="Whether it was confirmed, and done.")]
 
@@ -54,8 +55,10 @@ class ReservationDocument(DocumentPart):
     note: str
 
 
-class LeasesDocument(DocumentPart):
+class LeasesDocument(PrintedDocument):
     """What `ipam show` prints."""
+
+    printed_by: ClassVar = ("ipam show",)
 
     vcenter: str
     pools: tuple[PoolUseDocument, ...]
@@ -66,13 +69,17 @@ class LeasesDocument(DocumentPart):
 class VerifiedLeasesDocument(FindingsDocument):
     """What `ipam verify` prints."""
 
+    printed_by: ClassVar = ("ipam verify",)
+
     vcenter: str
     vms: Annotated[int, Field(description="VMs that were seen.")]
     leases: tuple[JudgedLeaseDocument, ...]
 
 
-class ReclaimedDocument(DocumentPart):
+class ReclaimedDocument(PrintedDocument):
     """What `ipam reclaim` prints."""
+
+    printed_by: ClassVar = ("ipam reclaim",)
 
     vcenter: str
     changed: Changed
@@ -80,16 +87,20 @@ class ReclaimedDocument(DocumentPart):
     left: tuple[JudgedLeaseDocument, ...]
 
 
-class NewLeasesDocument(DocumentPart):
+class NewLeasesDocument(PrintedDocument):
     """What `ipam lease` prints."""
+
+    printed_by: ClassVar = ("ipam lease",)
 
     vcenter: str
     changed: Changed
     leases: tuple[LeaseDocument, ...]
 
 
-class AddressChangeDocument(DocumentPart):
-    """What `ipam release`, `ipam reserve` and `ipam unreserve` print."""
+class AddressChangeDocument(PrintedDocument):
+    """What `ipam release` and `ipam reserve` print."""
+
+    printed_by: ClassVar = ("ipam release", "ipam reserve")
 
     vcenter: str
     summary: str

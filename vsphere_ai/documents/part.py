@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
@@ -12,7 +14,12 @@ class DocumentPart(BaseModel):
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return the JSON form; `model_validate` reads it."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The values that were set, by their names: for a document that has the same keys and more."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class WholePart(DocumentPart):

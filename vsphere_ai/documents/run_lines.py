@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedLine, SchemaVersion
+
+RUNS = ("apply", "resume", "rollback", "destroy", "replace", "adopt", "bench crossover")
+"""Commands that carry out a run."""
 
 
 class TargetLine(DocumentPart):
@@ -28,25 +32,29 @@ class WorldLine(DocumentPart):
     lab: bool
 
 
-class RunLine(DocumentPart):
+class RunLine(PrintedLine):
     """The first line. `digest` is the plan's, `steps` how many it has; `run` names the journal, when there is one.
 
     `world` is the vCenter; a command that ended before it had a plan names none.
     """
 
+    printed_by: ClassVar = RUNS
+
     type: Literal["run"]
-    schema_version: int
+    schema_version: SchemaVersion
     digest: str
     steps: int
     run: str
     world: WorldLine | None = None
 
 
-class EventLine(DocumentPart):
+class EventLine(PrintedLine):
     """One event. Without `step` it is about the run as a whole; `seconds` counts from the start of the step.
 
     `rule` is the id of an error or of a reason: the text may change, the id does not.
     """
+
+    printed_by: ClassVar = RUNS
 
     type: Literal["event"]
     time: str
@@ -80,7 +88,7 @@ class RemarkLine(DocumentPart):
     text: str
 
 
-class SummaryLine(DocumentPart):
+class SummaryLine(PrintedLine):
     """The last line. `verified` names the targets that were read back as planned, `open` what could not be put back.
 
     `put_back` says what was put back at the end of a run that did not reach the steps for it: hosts out of maintenance
@@ -88,6 +96,8 @@ class SummaryLine(DocumentPart):
     before the run came to them; they are not changed, and their steps are among the skipped ones. `error` is what ended
     a command that began no run, `rule` its id. `remarks` were made on standard error.
     """
+
+    printed_by: ClassVar = RUNS
 
     type: Literal["summary"]
     exit_code: int

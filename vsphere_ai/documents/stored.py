@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from json.decoder import JSONDecodeError
 from typing import ClassVar, Literal, TypeVar
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from vsphere_ai.documents.part import DocumentPart
@@ -16,8 +17,11 @@ from vsphere_ai.errors import Mark, Storage
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+VERSIONS = (("format",), ("schema_version",), ("fleet_version",), ("version",))
+"""Keys with the version of a document."""
 _AT = re.compile(r" at line (\d+) column (\d+)$")
 Stored = TypeVar("Stored", bound="StoredDocument")
+Read = TypeVar("Read", bound=BaseModel)
 Location = Sequence[str | int]
 
 
@@ -49,20 +53,53 @@ class DamagedDocument(Storage, title="damaged file", rule="state.damaged"):
         self.mark, self.field = mark, field
 
 
+@dataclass(frozen=True)
+class DocumentFault:
+    """The first thing that is wrong with a document: where, the field (empty: none), and what is wrong."""
+
+    mark: Mark
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.mark}: {f'{self.field}: ' if self.field else ''}{self.reason}"
+
+
+class UnreadableDocument(ValueError):
+    """A text is not the JSON of a model; `fault` says where and why."""
+
+    def __init__(self, fault: DocumentFault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def read_document(model: type[Read], content: bytes, file: str, first_line: int = 1, *, strict: bool = False) -> Read:
+    """Return the document that the content of a file is; `UnreadableDocument` with file, line, column and field.
+
+    `first_line` is the line of the file on which the content begins. `strict`: no value is taken for one of another
+    type.
+    """
+    try:
+        return model.model_validate_json(content, strict=strict or None)
+    except ValidationError as error:
+        if not content.strip():
+            fault = DocumentFault(Mark(file, first_line, 1), "", f"it is empty: {len(content)} bytes")
+            raise UnreadableDocument(fault) from None
+        first = _first(error)
+        mark = _mark(content, first, file, first_line)
+        raise UnreadableDocument(DocumentFault(mark, _field(first["loc"]), _reason(first))) from None
+
+
 def read_stored(model: type[Stored], content: bytes, file: str, first_line: int = 1) -> Stored:
     """Return the document that the content of a file is; `DamagedDocument` with file, line, column and field.
 
     `first_line` is the line of the file on which the content begins.
     """
     try:
-        return model.model_validate_json(content)
-    except ValidationError as error:
-        if not content.strip():
-            mark = Mark(file, first_line, 1)
-            raise DamagedDocument(f"it is empty: {len(content)} bytes", model.remedy, mark, rule=model.rule) from None
-        fault = _first(error)
-        mark, field = _mark(content, fault, file, first_line), _field(fault["loc"])
-        raise DamagedDocument(_reason(fault), model.remedy, mark, field=field, rule=model.rule) from None
+        return read_document(model, content, file, first_line)
+    except UnreadableDocument as error:
+        fault = error.fault
+        raise DamagedDocument(fault.reason, model.remedy, fault.mark, field=fault.field, rule=model.rule) from None
 
 
 def first_fault(error: ValidationError) -> str:
@@ -75,14 +112,15 @@ def first_fault(error: ValidationError) -> str:
 def _first(error: ValidationError) -> ErrorDetails:
     """Return what is wrong first: with another format, the rest is expected to differ."""
     faults = error.errors(include_url=False, include_input=False)
-    return next((each for each in faults if each["loc"] == ("format",)), faults[0])
+    return next((each for each in faults if each["loc"] in VERSIONS), faults[0])
 
 
 def _reason(fault: ErrorDetails) -> str:
     if fault["type"] == "json_invalid":
         return f"it is not JSON: {_AT.sub('', fault['msg'].removeprefix('Invalid JSON: '))}"
-    if fault["loc"] == ("format",):
-        return "it was written by another version of vsphere-ai, this one reads format 1"
+    if fault["loc"] in VERSIONS and fault["type"] != "missing":
+        known = {"format": "format"}.get(str(fault["loc"][0]), "version")
+        return f"it was written by another version of vsphere-ai, this one reads {known} 1"
     if fault["type"] == "missing":
         return "it is missing"
     if fault["type"] == "extra_forbidden":

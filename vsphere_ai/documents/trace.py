@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
 
@@ -62,8 +63,10 @@ class PairDocument(DocumentPart):
     causes: tuple[PairCauseDocument, ...]
 
 
-class TraceDocument(DocumentPart):
-    """What `rdma trace` prints, without its schema version."""
+class TraceDocument(PrintedDocument):
+    """What `rdma trace` prints."""
+
+    printed_by: ClassVar = ("rdma trace",)
 
     vcenter: About
     verdict: Annotated[Verdict, Field(description="The worst of all links.")]

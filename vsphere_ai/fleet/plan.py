@@ -25,7 +25,7 @@ from vsphere_ai.language.inventories.inventory import find_inventory
 from vsphere_ai.language.yaml_files.document import content_of
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.suggestion import suggest
-from vsphere_ai.planning.document import SCHEMA_VERSION, SavedPlan, checksum, dumps, open_saved
+from vsphere_ai.planning.document import SavedPlan, checksum, dumps, open_saved
 from vsphere_ai.security.files import DOCUMENT, create_private, not_written, write_private
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class FleetPlan:
 
     def saved(self) -> Mapping[str, JsonValue]:
         """Return the content of the file of a fleet plan, which `fleet apply` takes."""
-        content: dict[str, JsonValue] = {"schema_version": SCHEMA_VERSION, **self.document.as_json()}
+        content = self.document.as_json()
         return {**content, "seal": checksum(content)}
 
 

@@ -7,21 +7,14 @@ failure ends only with a newer pass of the same test on the same physical part.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
 from itertools import chain
 
-from pydantic import TypeAdapter, ValidationError
-
-from vsphere_ai.documents.findings import findings_document
 from vsphere_ai.health.guest_probes import GUEST_FACTS
 from vsphere_ai.model.finding import VERDICTS, Finding, Subject, Verdict, worst_verdict
 
-SCHEMA = 1
 MOST_NAMES = 4
 INPUT, SET = "input", "set"
 """Kinds of parts that are no hardware: a file that a test is judged by, and the list of the VMs."""
@@ -148,7 +141,6 @@ class Certificate:
     gates: tuple[Gate, ...]
     facts: Facts = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
-    schema_version: int = SCHEMA
     not_asked: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Gates of a hand-over that were not carried out: whether the set passes them is not known."""
@@ -168,19 +160,6 @@ class Certificate:
         guests = (of_not_asked(vm, "warn", f"{text}: {why}") for vm, why in self.not_asked.items())
         return *of_gates, *map(_left_out, self.left_out), *guests
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 of its content."""
-        return hashlib.sha256(_canonical(self.document()).encode()).hexdigest()
-
-    def document(self) -> dict[str, object]:
-        """Return its content as plain JSON values, without the digest."""
-        plain: dict[str, object] = _adapter().dump_python(self, mode="json")
-        statuses = {g.name: g.status for g in self.gates}
-        if not self.left_out:  # the digests of earlier certificates are without it
-            del plain["left_out"]
-        return {**plain, "status": self.status, "statuses": statuses}
-
 
 def of_not_asked(vm: str, verdict: Verdict, message: str) -> Finding[Subject]:
     """Return that the guest of a VM could not be asked."""
@@ -190,34 +169,6 @@ def of_not_asked(vm: str, verdict: Verdict, message: str) -> Finding[Subject]:
 def _left_out(gate: str) -> Finding[Subject]:
     remedy = "carry out all gates: vsphere-ai accept without --gate"
     return Finding(Subject("gate", gate), "accept.left-out", "unknown", "the gate was not carried out", remedy)
-
-
-def saved(certificate: Certificate) -> dict[str, object]:
-    """Return the content of a certificate's file: the document with its findings and its digest."""
-    return {**certificate.document(), **findings_document(certificate.findings), "digest": certificate.digest}
-
-
-_DERIVED = ("digest", "status", "statuses", "verdict", "findings")
-"""Keys of the file that follow from the others."""
-
-
-@cache
-def _adapter() -> TypeAdapter[Certificate]:
-    return TypeAdapter(Certificate)
-
-
-def opened(document: object) -> Certificate:
-    """Return the certificate of a file's content; ValueError when it is none, or was edited."""
-    if not isinstance(document, Mapping) or "digest" not in document:
-        raise ValueError("this is no certificate")
-    content = {k: v for k, v in document.items() if k not in _DERIVED}
-    try:
-        made = _adapter().validate_python(content)
-    except ValidationError as error:
-        raise ValueError(f"this is no certificate of this version: {error.errors()[0]['msg']}") from None
-    if document["digest"] != made.digest:
-        raise ValueError("the certificate was edited: its digest is not that of its content")
-    return made
 
 
 def changes_since(certificate: Certificate, now: Facts) -> tuple[FactChange, ...]:
@@ -314,7 +265,3 @@ def with_open_failures(
 
 _SINCE = "; not passed on the same parts since"
 _UNUSED = "; the set does not use these parts any more"
-
-
-def _canonical(document: object) -> str:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -6,7 +6,7 @@ Networking 8.0, "Remote Direct Memory Access for Virtual Machines"; NVIDIA GPU O
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from vsphere_ai.documents.reference.explanations import PodRdmaMode, RdmaDeviceOption
 
 SPIDERPOOL = "Spiderpool v1.2.1, docs/usage/install/ai"
 VSPHERE = "vSphere Networking 8.0, Remote Direct Memory Access for Virtual Machines"
@@ -15,42 +15,10 @@ GPU_OPERATOR = "NVIDIA GPU Operator, GPUDirect RDMA"
 LINUX = "Linux, drivers/infiniband/hw/vmw_pvrdma; rdma-core, providers/vmw_pvrdma"
 
 
-@dataclass(frozen=True)
-class Mode:
-    """How pods get RDMA; `runs_on` is where its makers document it, `namespaces` the mode of the node's RDMA devices.
-
-    `in_a_vm` is what the VM has to own for it, `objects` what `render` writes; `unverified` what no source proves.
-    """
-
-    name: str
-    runs_on: str
-    verbs: str
-    namespaces: str
-    gpudirect: str
-    in_a_vm: str
-    vmotion: str
-    objects: str
-    sources: tuple[str, ...]
-    unverified: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RdmaOption:
-    """What a VM owns: the kind of a playbook that gives it, and what it can do."""
-
-    name: str
-    kind: str
-    rdma: str
-    vmotion: str
-    gpudirect: str
-    sources: tuple[str, ...]
-    unverified: tuple[str, ...] = ()
-
-
 _UNDER_ONE_ROOT = "yes, where NIC and GPU are below one PCIe root complex (resource type gpudirect)"
 _ONLY_INSIDE = "the mode is documented on bare metal only; in a VM it needs a device that the VM owns as a whole"
 MODES = (
-    Mode(
+    PodRdmaMode(
         name="InfiniBand SR-IOV",
         runs_on="bare metal",
         verbs="yes",
@@ -62,7 +30,7 @@ MODES = (
         sources=(SPIDERPOOL, GPU_OPERATOR),
         unverified=(_ONLY_INSIDE,),
     ),
-    Mode(
+    PodRdmaMode(
         name="IPoIB",
         runs_on="bare metal and VMs",
         verbs="no, IP only",
@@ -73,7 +41,7 @@ MODES = (
         objects="none: write an IPoIBNetwork or a SpiderMultusConfig by hand, and check it with --check",
         sources=(SPIDERPOOL,),
     ),
-    Mode(
+    PodRdmaMode(
         name="RoCE SR-IOV",
         runs_on="bare metal",
         verbs="yes",
@@ -88,7 +56,7 @@ MODES = (
         sources=(SPIDERPOOL, GPU_OPERATOR),
         unverified=(_ONLY_INSIDE,),
     ),
-    Mode(
+    PodRdmaMode(
         name="RoCE macvlan or ipvlan, shared",
         runs_on="bare metal and VMs",
         verbs="yes",
@@ -107,7 +75,7 @@ MODES = (
     ),
 )
 DEVICES = (
-    RdmaOption(
+    RdmaDeviceOption(
         name="PVRDMA",
         kind="pvrdma",
         rdma="RoCE; the hosts' HCA is shared by VMs",
@@ -119,7 +87,7 @@ DEVICES = (
             "vMotion: as VMware describes it; not tried here",
         ),
     ),
-    RdmaOption(
+    RdmaDeviceOption(
         name="SR-IOV virtual function",
         kind="adapters (type sriov)",
         rdma="RoCE",
@@ -127,7 +95,7 @@ DEVICES = (
         gpudirect=_UNDER_ONE_ROOT,
         sources=(SRIOV, GPU_OPERATOR),
     ),
-    RdmaOption(
+    RdmaDeviceOption(
         name="DirectPath I/O",
         kind="pci_devices",
         rdma="RoCE or InfiniBand, as the NIC",

@@ -7,13 +7,14 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import SCHEMA_VERSION, PrintedDocument
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
@@ -30,7 +31,6 @@ from vsphere_ai.planning.scheduling.placed import PlacedHost, RequestedAt
 from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.planning.scheduling.step_order import PlannedStep, waves
 
-SCHEMA_VERSION = 1
 MOST_CHANGES = 12
 """Differences between a saved plan and the present one that are listed."""
 LONG = 100
@@ -127,10 +127,9 @@ class Approved(DocumentPart):
         return tuple(step for step in self.steps if step.target.ref == ref)
 
 
-class PlanDocument(Approved):
+class PlanDocument(Approved, PrintedDocument):
     """Everything a plan says."""
 
-    schema_version: int
     vsphere_ai: str
     vcenter: About
     playbook: str
@@ -158,7 +157,6 @@ class PlanDocument(Approved):
             n: v for n, v in (("expected", expected), ("world", world), ("awaits_ssh", plan.awaits_ssh)) if v
         }
         return cls(
-            schema_version=SCHEMA_VERSION,
             vsphere_ai=__version__,
             vcenter=plan.about,
             playbook=plan.playbook,
@@ -184,12 +182,21 @@ class PlanDocument(Approved):
         )
 
 
+Digest = Annotated[str, Field(description="SHA-256 of what the plan would do and where.")]
+
+
 class SavedPlan(PlanDocument):
-    """A plan with the playbook it was made of, what narrowed it (vCenter name and limit), and its digest."""
+    """A plan as `plan --to FILE` saves it, with the playbook it was made of.
+
+    `scope` is what narrowed it: vCenter name and limit.
+    """
+
+    printed_by: ClassVar = ("plan",)
 
     desired: dict[str, JsonValue]
     scope: dict[str, str]
-    digest: str
+    digest: Digest
+    seal: Annotated[str, Field(description="SHA-256 of a saved plan: one that was edited is refused.")]
 
 
 def plan_document(plan: Plan, expected: Estimate | None = None, world: World | None = None) -> dict[str, JsonValue]:
@@ -237,7 +244,7 @@ def open_saved(text: str, name: str) -> SavedPlan:
     if document.get("schema_version") != SCHEMA_VERSION:
         raise refused(f"has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", "plan.schema")
     try:
-        return SavedPlan.model_validate(document)
+        return SavedPlan.model_validate({**document, "seal": given})
     except (ValidationError, RecursionError) as error:  # the checksum is no signature: anyone can make another one
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
         raise refused(f"is not a saved plan: its {where} is missing or of another kind") from None

@@ -1,29 +1,32 @@
-"""Explanations as text of at most 80 columns, and as JSON values; the topics that belong to no rule, key or board."""
+"""Explanations as text of at most 80 columns, and as documents; the topics that belong to no rule, key or board."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-
-from pydantic import JsonValue
+from dataclasses import dataclass
 
 from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
-from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES, Mode, RdmaOption
+from vsphere_ai.documents.reference.explanations import (
+    BusBandwidthDocument,
+    CollectiveFactor,
+    PodRdmaMode,
+    RdmaDeviceOption,
+    RdmaOptionsDocument,
+)
+from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES
 
 WIDTH = 80
 LABEL = 14
 
-Document = dict[str, JsonValue]
-
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic: its title, and the makers of its text and of its JSON values."""
+    """A topic: its title, and the makers of its text and of its document."""
 
     title: str
     lines: Callable[[], Iterator[str]]
-    document: Callable[[], Document]
+    document: Callable[[], RdmaOptionsDocument | BusBandwidthDocument]
 
 
 def explain_text(found: Topic) -> str:
@@ -52,7 +55,7 @@ def _rdma_lines() -> Iterator[str]:
         yield from _pairs(pairs, device)
 
 
-def _pairs(pairs: Mapping[str, str], of: Mode | RdmaOption) -> Iterator[str]:
+def _pairs(pairs: Mapping[str, str], of: PodRdmaMode | RdmaDeviceOption) -> Iterator[str]:
     more = [*(("unverified", text) for text in of.unverified), *(("source", text) for text in of.sources)]
     for label, text in (*pairs.items(), *more):
         head = f"  {label:<{LABEL}}"
@@ -60,8 +63,8 @@ def _pairs(pairs: Mapping[str, str], of: Mode | RdmaOption) -> Iterator[str]:
     yield ""
 
 
-def _rdma_document() -> Document:
-    return {"modes": [asdict(mode) for mode in MODES], "devices": [asdict(device) for device in DEVICES]}
+def _rdma_document() -> RdmaOptionsDocument:
+    return RdmaOptionsDocument(topic="rdma-options", modes=MODES, devices=DEVICES)
 
 
 _BUSBW = (
@@ -86,11 +89,11 @@ def _busbw_lines() -> Iterator[str]:
     yield from ("", "Times are in µs, bandwidths in GB/s (10⁹ bytes per second).", f"source: {_BUSBW_SOURCE}")
 
 
-def _busbw_document() -> Document:
-    rows: list[JsonValue] = [
-        {"collective": c.name, "factor": c.family.formula, "size": c.size} for c in COLLECTIVES.values()
-    ]
-    return {"text": list(_BUSBW), "collectives": rows, "source": _BUSBW_SOURCE}
+def _busbw_document() -> BusBandwidthDocument:
+    rows = tuple(
+        CollectiveFactor(collective=c.name, factor=c.family.formula, size=c.size) for c in COLLECTIVES.values()
+    )
+    return BusBandwidthDocument(topic="busbw", text=_BUSBW, collectives=rows, source=_BUSBW_SOURCE)
 
 
 TOPICS: Mapping[str, Topic] = {

@@ -1,4 +1,4 @@
-"""Explanations of names, and the list of what can be explained, as text of at most 80 columns and as JSON values."""
+"""Explanations of names, and the list of what can be explained, as text of at most 80 columns and as documents."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pydantic import JsonValue
-
-from vsphere_ai.model.records.explained import GROUPS, ExplanationPart, Listed, NameExplained
+from vsphere_ai.documents.reference.explanations import (
+    ExplanationDocument,
+    ExplanationPartDocument,
+    LabelledText,
+    NameDocument,
+    NamesDocument,
+)
+from vsphere_ai.model.records.explained import GROUPS, ExplanationPart, Group, Listed, NameExplained
 
 WIDTH = 80
 LABELS = 16
@@ -22,23 +27,26 @@ def explained_text(found: Sequence[NameExplained]) -> str:
     return "\n\n".join("\n".join(_lines(each)) for each in found)
 
 
-def explained_document(found: Sequence[NameExplained]) -> list[JsonValue]:
-    """Return what is known of a name as JSON values."""
-    return [
-        {
-            "name": each.name,
-            "group": each.group,
-            "title": each.title,
-            "text": list(each.text),
-            "parts": [
-                {"title": p.title, "pairs": [{"name": n, "text": t} for n, t in p.pairs], "code": p.code}
-                for p in each.parts
-            ],
-            "source": each.source,
-            "page": each.page,
-        }
-        for each in found
-    ]
+def explained_document(name: str, found: Sequence[NameExplained]) -> ExplanationDocument:
+    """Return what is known of a name as it is printed."""
+    return ExplanationDocument(topic=name, found=tuple(map(_name_document, found)))
+
+
+def _name_document(each: NameExplained) -> NameDocument:
+    return NameDocument(
+        name=each.name,
+        group=each.group,
+        title=each.title,
+        text=each.text,
+        parts=tuple(
+            ExplanationPartDocument(
+                title=p.title, pairs=tuple(LabelledText(name=n, text=t) for n, t in p.pairs), code=p.code
+            )
+            for p in each.parts
+        ),
+        source=each.source,
+        page=each.page,
+    )
 
 
 def _lines(each: NameExplained) -> Iterator[str]:
@@ -97,10 +105,10 @@ def _listing(found: Sequence[Listed], topics: Iterable[str]) -> Iterator[str]:
         yield from _wrapped(", ".join(names), "  ")
 
 
-def listing_document(found: Sequence[Listed], topics: Iterable[str]) -> dict[str, JsonValue]:
-    """Return names by group as JSON values."""
-    groups: dict[str, JsonValue] = {}
+def listing_document(found: Sequence[Listed], topics: Iterable[str]) -> NamesDocument:
+    """Return names by group as they are printed."""
+    groups: dict[Group, tuple[str, ...]] = {}
     for group in GROUPS:
-        names: list[JsonValue] = [*(topics if group == "topic" else ()), *(e.name for e in found if e.group == group)]
+        names = (*(topics if group == "topic" else ()), *(e.name for e in found if e.group == group))
         groups |= {group: names} if names else {}
-    return groups
+    return NamesDocument(topics=groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from vsphere_ai.documents.outputs import OutputDocument, OutputProblemDocument, Scalar
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.playbooks.play import PlaybookOutput, VmValue
 from vsphere_ai.model.facts import Estate
@@ -22,7 +23,6 @@ from vsphere_ai.sets.vm_values import (
 )
 
 Part = str | int | float | bool | VmValue
-Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,21 @@ class OutputValue:
     def reasons(self) -> tuple[str, ...]:
         """Why a part of it is not known."""
         return tuple(dict.fromkeys(item.reason for item in self.items if item.reason))
+
+    @property
+    def document(self) -> OutputDocument:
+        """The output as it is printed."""
+        vms = tuple(item.vm or None for item in self.items)
+        problems = tuple(
+            OutputProblemDocument(vm=p.vm, rule=p.rule, message=p.message, help=p.help, place=str(self.mark))
+            for p in self.problems
+        )
+        return OutputDocument(
+            value=self.value,
+            vms=vms if self.listed else vms[0],
+            reasons=self.reasons if not problems else (),
+            problems=problems,
+        )
 
 
 @dataclass(frozen=True)

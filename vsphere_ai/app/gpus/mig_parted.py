@@ -11,6 +11,7 @@ from pathlib import Path
 from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.gpus.mig_host import MigGpu, read_host
+from vsphere_ai.documents.gpus.mig import PartedDocument, PartedFitDocument
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
@@ -20,7 +21,6 @@ from vsphere_ai.gpu.mig.parted import Configs, PartedEntry
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.language.yaml_files.embedded import load_holding
-from vsphere_ai.model.plain import PlainObject
 
 
 @dataclass(frozen=True)
@@ -89,21 +89,23 @@ def written(request: EstateRequest, emit: Emit) -> str:
     return parted.write({name: parted.together(states)})
 
 
-def document(found: Sequence[PartedFit]) -> list[PlainObject]:
-    """Return what was found as plain values."""
-    return [
-        {
-            "config": each.config,
-            "board": each.board.key,
-            **({"host": each.host, "pci": each.pci} if each.pci else {}),
-            "applies": each.entry is not None,
-            "fits": not each.reasons,
-            "reasons": each.reasons,
-            "mig_enabled": each.entry.enabled if each.entry else None,
-            "layout": each.layout,
-        }
-        for each in found
-    ]
+def document(found: Sequence[PartedFit]) -> PartedDocument:
+    """Return what was found as it is printed."""
+    return PartedDocument(configs=tuple(map(_fit_document, found)))
+
+
+def _fit_document(each: PartedFit) -> PartedFitDocument:
+    where = {"host": each.host, "pci": each.pci} if each.pci else {}
+    return PartedFitDocument(
+        config=each.config,
+        board=each.board.key,
+        **where,
+        applies=each.entry is not None,
+        fits=not each.reasons,
+        reasons=each.reasons,
+        mig_enabled=each.entry.enabled if each.entry else None,
+        layout=each.layout,
+    )
 
 
 def lines(found: Sequence[PartedFit]) -> list[str]:

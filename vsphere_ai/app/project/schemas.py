@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
+from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,30 +15,16 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.security.files import SMALL, read_text, write_private
 
-SCHEMAS = {
+OF_FILES = {
     "playbook": "playbooks",
     "inventory": "inventories",
     "values": "files of values for --vars-file",
     "job": "training jobs",
     "profile": "profiles of health",
-    "plan": "plans: plan -o json, and saved ones",
-    "check": "check -o json",
-    "verify": "verify -o json",
-    "capacity": "capacity -o json",
-    "trace": "rdma trace -o json",
-    "doctor": "doctor -o json",
-    "assess": "assess -o json",
-    "health": "health -o json",
-    "health-idle": "health --idle -o json",
-    "ipam-show": "ipam show -o json",
-    "ipam-verify": "ipam verify -o json",
-    "run": "the lines of apply -o json",
-    "fleet-plan": "plans of fleets: fleet plan -o json, and saved ones",
-    "fleet-apply": "fleet apply -o json, fleet resume -o json",
-    "fleet-status": "fleet status -o json",
 }
-"""Name of a schema -> what it is of."""
-
+"""Name of the schema of a file that is written by hand -> what it is of."""
+ENDING = ".schema.json"
+_PRINTED = re.compile(r'(?m)^  "title": "(Document|One line) of vsphere-ai (.*), schema_version \d+",?$')
 OF_PROJECT = ("playbook", "inventory")
 FOLDER = "schemas"
 """Folder of a project with its schemas."""
@@ -47,11 +37,32 @@ class WrittenSchema(NamedTuple):
     unchanged: bool
 
 
+@cache
+def schemas() -> Mapping[str, str]:
+    """Return the schemas by their names, each with what it is of: files first, then what commands print."""
+    names = sorted(each.name.removesuffix(ENDING) for each in _folder().iterdir() if each.name.endswith(ENDING))
+    return {**OF_FILES, **{name: _printed_by(_read(name)) for name in names if name not in OF_FILES}}
+
+
 def schema(name: str) -> str:
     """Return the text of a schema by its name; `UsageError` where there is none."""
-    if name not in SCHEMAS:
-        raise UsageError(f"there is no schema of '{name}'", suggest(name, SCHEMAS, "there are"), rule="usage.schema")
-    return (resources.files("vsphere_ai") / "docs" / "schemas" / f"{name}.schema.json").read_text("utf-8")
+    if name not in schemas():
+        raise UsageError(f"there is no schema of '{name}'", suggest(name, schemas(), "there are"), rule="usage.schema")
+    return _read(name)
+
+
+def _folder() -> Traversable:
+    return resources.files("vsphere_ai") / "docs" / "schemas"
+
+
+def _read(name: str) -> str:
+    return (_folder() / f"{name}{ENDING}").read_text("utf-8")
+
+
+def _printed_by(text: str) -> str:
+    """Return which commands print what a schema is of."""
+    title = _PRINTED.search(text)
+    return "" if title is None else f"the lines of {title[2]}" if title[1] == "One line" else title[2]
 
 
 def project_schemas(folder: Path) -> dict[Path, str]:
@@ -75,7 +86,7 @@ def write_schema(name: str, path: Path) -> WrittenSchema:
             return WrittenSchema(path, unchanged=True)
         if present is not None and _title(present) != _title(text):
             raise UsageError(
-                f"{path} is there, and is no schema of {SCHEMAS[name]}",
+                f"{path} is there, and is no schema of {schemas()[name]}",
                 "choose another name, or remove the file",
                 rule="usage.not-overwritten",
             )

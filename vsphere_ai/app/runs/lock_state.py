@@ -11,6 +11,7 @@ from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.out_of_service import out_runs
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.connect.vcenter_lock import LockFound
+from vsphere_ai.documents.runs.locks import LocalLockDocument, LocksDocument, VcenterLockDocument
 from vsphere_ai.errors import Locked
 from vsphere_ai.runs import locks
 from vsphere_ai.runs.locks import Note
@@ -40,16 +41,17 @@ class LockState:
             there += "" if self.expired else " unless renewed"
         return here, there
 
-    def document(self) -> dict[str, object]:
-        """Return both as plain values."""
-        names, advisory = ("user", "machine", "pid", "run", "since"), None
-        local = {name: getattr(self.local, name) for name in names} if isinstance(self.local, Note) else None
+    def document(self, *, removed: bool) -> LocksDocument:
+        """Return both as they are printed; `removed`: the one in vCenter was removed."""
+        local, advisory = None, None
+        if isinstance(self.local, Note):
+            local = LocalLockDocument(**{name: getattr(self.local, name) for name in LocalLockDocument.model_fields})
         if self.advisory is not None:
-            holder, expires = {name: vars(self.advisory.holder)[name] for name in names}, self.advisory.expires
-            since = holder["since"].isoformat() if holder["since"] else None
-            until = expires.isoformat() if expires else None
-            advisory = {**holder, "since": since, "expires": until, "expired": self.expired}
-        return {"vcenter": self.vcenter, "local": local, "advisory": advisory, "out_of_service": list(self.out)}
+            holder, expires = vars(self.advisory.holder), self.advisory.expires
+            advisory = VcenterLockDocument(**holder, expires=expires, expired=self.expired)
+        return LocksDocument(
+            vcenter=self.vcenter, local=local, advisory=advisory, out_of_service=self.out, removed=removed
+        )
 
 
 @dataclass(frozen=True)

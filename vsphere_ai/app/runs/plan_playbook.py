@@ -33,8 +33,10 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning import document
 from vsphere_ai.planning.capacity import NO_ROOM
+from vsphere_ai.planning.document import PlanDocument
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Plan, PlanContext, planned, reading_back
+from vsphere_ai.planning.printed_plan import PrintedPlan, printed_plan
 from vsphere_ai.planning.resume import Resumed, overlay_pending
 from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
 from vsphere_ai.reading.scope import depth_for
@@ -87,8 +89,12 @@ class PlanResult:
     outputs: tuple[OutputValue, ...] = ()
 
     @cached_property
+    def _plan_document(self) -> PlanDocument:
+        return PlanDocument.of(self.plan, self.around.estimate, self.around.world)
+
+    @cached_property
     def _said(self) -> Mapping[str, JsonValue]:
-        return document.plan_document(self.plan, self.around.estimate, self.around.world)
+        return self._plan_document.as_json()
 
     @cached_property
     def digest(self) -> str:
@@ -100,10 +106,10 @@ class PlanResult:
         """0, or why the plan is refused: 1, 4 (not accepted) or 5 (out of reach)."""
         return exit_code_of(self.plan.problems) if self.plan.problems and not self.plan.awaits_ssh else 0
 
-    def document(self) -> Mapping[str, object]:
-        """Return the plan as plain JSON values, with its digest."""
-        variables = {"variables": document.plain(self.playbook.variables)} if self.playbook.variables else {}
-        return {**self._said, **variables, "digest": self.digest}
+    def document(self) -> PrintedPlan:
+        """Return the plan as it is printed."""
+        outputs = {each.name: each.document for each in self.outputs}
+        return printed_plan(self._plan_document, self.digest, self.playbook.variables, self.excluded, outputs)
 
     def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.events.results import exit_code_of
 from vsphere_ai.app.runs.plan_playbook import make_plan
-from vsphere_ai.planning.document import plan_document
 from vsphere_ai.planning.planner import Plan, PlanItem
+from vsphere_ai.planning.printed_plan import DriftDocument
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class VerifyResult:
         code = exit_code_of(self.plan.problems) if self.plan.problems else 0
         return 2 if self.drifted and code in (0, 1) else code
 
-    def document(self) -> Mapping[str, object]:
-        """Return the plan as plain JSON values."""
-        return plan_document(self.plan)
+    def document(self) -> DriftDocument:
+        """Return how the estate differs as it is printed."""
+        return DriftDocument.of(self.plan)
 
 
 def verify(request: VerifyRequest, emit: Emit = ignore) -> VerifyResult:

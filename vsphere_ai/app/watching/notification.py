@@ -26,6 +26,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit, Remark, Status
+from vsphere_ai.documents.runs.notifications import DriftChanged, RunEnded
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security import child_environment
 from vsphere_ai.security.credentials import fetch
@@ -77,9 +78,10 @@ class Notifier:
         """Whether there is somewhere to send to; without that, no document needs to be made."""
         return bool(self._ways)
 
-    def send(self, event: str, document: Mapping[str, object]) -> None:
+    def send(self, document: RunEnded | DriftChanged) -> None:
         """Send a document to all; what fails, or takes too long, is a remark."""
-        body = json.dumps(_masked({"event": event, **document}), ensure_ascii=False).encode()
+        event = document.event
+        body = json.dumps(_masked(document.as_json()), ensure_ascii=False).encode()
         for name, way in self._ways:
             self._emit(Status(f"notifying the {name}"))
             failed = self._within(way, event, body)

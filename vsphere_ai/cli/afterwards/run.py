@@ -54,13 +54,14 @@ def list_runs(form: str) -> int:
     Exits 0, also where a journal cannot be read.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.runs.summaries import RunsDocument
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.plans.run_record import runs_lines, summary
 
     found = app.list_runs()
     if form == "json":
-        documents = [summary(each, found.among) for each in found.records]
-        click.echo(json_text(runs=documents, unreadable=[t.message for t in found.unreadable]))
+        runs = tuple(summary(each, found.among) for each in found.records)
+        click.echo(json_text(RunsDocument(runs=runs, unreadable=tuple(t.message for t in found.unreadable))))
         return 0
     for line in runs_lines(found.records, found.among):
         click.echo(line)
@@ -89,7 +90,7 @@ def show(run: str, form: str, *, full: bool) -> int:
     from vsphere_ai.report.plans.run_record import record_text, run_document
 
     record = app.open_record(run)
-    click.echo(json_text(**run_document(record)) if form == "json" else record_text(record, width(), full=full))
+    click.echo(json_text(run_document(record)) if form == "json" else record_text(record, width(), full=full))
     return 0
 
 
@@ -204,7 +205,7 @@ def unlock(estate: EstateRequest, form: str, yes: bool) -> int:
     request = app.UnlockRequest(confirm, estate)
     state, removed = app.unlock(request, shown, show_event)
     if form == "json":
-        click.echo(json_text(**state.document(), removed=removed))
+        click.echo(json_text(state.document(removed=removed)))
     elif removed:
         click.echo("The lock in vCenter was removed.")
     return 0

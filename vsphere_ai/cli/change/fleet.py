@@ -218,7 +218,7 @@ def _show_fleets(runs: Sequence[FleetRun], form: str) -> int:
         fleets = tuple(
             FleetStatusDocument(fleet=r.fleet, started=r.started, playbook=r.playbook, shards=o) for r, o in found
         )
-        click.echo(json_text(**FleetStatusesDocument(fleets=fleets).as_json()))
+        click.echo(json_text(FleetStatusesDocument(fleets=fleets)))
         return 0
     for run, outcomes in found:
         click.echo(safe(f"Fleet {run.fleet}  {run.started}  {run.playbook}"))
@@ -248,7 +248,7 @@ def _show_plan(plan: FleetPlan, form: str, *, full: bool, err: bool = False) -> 
     for name in plan.without:
         streams.note(safe(f"{quoted(name)}: left out, {plan.playbook} matches nothing in it"), "fleet.nothing")
     if form == "json" and not err:
-        click.echo(json_text(**plan.document.as_json()))
+        click.echo(json_text(plan.document))
     elif streams.is_quiet():
         click.echo(fleet_result_text(plan.shards, width()), err=err)
     else:
@@ -299,7 +299,7 @@ def _carry_out(at: PlanningPlace, run: FleetRun, form: str, *, full: bool) -> in
         outcomes = app.carry_out_fleet(run, at.executor(run, stop), progress)
     code = app.fleet_exit_code(outcomes, stop.number)
     if form == "json":
-        click.echo(json_text(**FleetAppliedDocument(fleet=run.fleet, exit_code=code, shards=outcomes).as_json()))
+        click.echo(json_text(FleetAppliedDocument(fleet=run.fleet, exit_code=code, shards=outcomes)))
     else:
         click.echo(outcomes_text(outcomes, width()))
     for line in _way_on(run, outcomes):

@@ -55,15 +55,13 @@ def show_plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None 
     """
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.plans.outputs_text import outputs_document
     from vsphere_ai.report.plans.plan_text import Beside, plan_text, result_lines
 
     if to:
         app.require_replaceable(to)  # before anything is read: that may take minutes
     result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
-        more = {"outputs": outputs_document(result.outputs)} if result.outputs else {}
-        click.echo(json_text(**result.document(), left_out=result.excluded, **more))
+        click.echo(json_text(result.document()))
     elif streams.is_quiet():
         click.echo("\n".join(result_lines(result.plan, width())))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -29,8 +29,7 @@ class Look:
     """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones.
 
     `wraps`: lines are as long as the terminal takes; else they stay whole, so that paths in them can be copied.
-    `figures` is what was measured, as text above the findings. `document` is the model of the JSON: None where the
-    command has no keys of its own that one declares.
+    `figures` is what was measured, as text above the findings.
     """
 
     title: str = ""
@@ -38,7 +37,6 @@ class Look:
     full: bool = False
     wraps: bool = True
     figures: str = ""
-    document: type[FindingsDocument] | None = None
 
 
 DEFAULT = Look()
@@ -55,11 +53,10 @@ def show_findings(
     findings: Iterable[Finding],
     form: str,
     fail_on: FailOn,
+    document: Callable[[Iterable[Finding]], FindingsDocument],
     look: Look = DEFAULT,
-    **fields: object,
 ) -> int:
-    """Print findings as text or as JSON, and return the exit code; `fields` are further keys of the document."""
-    from vsphere_ai.documents.findings import findings_document
+    """Print findings as text, or in the `document` that is made of them as JSON, and return the exit code."""
     from vsphere_ai.model.finding import exit_code
     from vsphere_ai.report.findings_text import findings_text
     from vsphere_ai.report.folding import fitted
@@ -68,8 +65,7 @@ def show_findings(
     every = tuple(findings)
     if form == "json":
         shown = every if look.passes else [f for f in every if f.verdict != "pass"]
-        keys = {**fields, **findings_document(shown)}
-        click.echo(json_text(**(look.document.json_of(keys) if look.document else keys)))
+        click.echo(json_text(document(shown)))
     else:
         columns = width() if look.wraps else sys.maxsize
         if look.figures:

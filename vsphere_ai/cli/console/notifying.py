@@ -62,8 +62,7 @@ def notify_of_run(to: Notifier, result: RunResult) -> None:
     from vsphere_ai.report.plans.notification import run_notification
 
     if to.is_used and result.run is not None:
-        document = run_notification(app.open_record(result.record), result.run, result.exit_code)
-        to.send("run.ended", {"time": now(), **document})
+        to.send(run_notification(app.open_record(result.record), result.run, result.exit_code, now()))
 
 
 def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
@@ -71,8 +70,7 @@ def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
     from vsphere_ai.report.plans.notification import drift_notification
 
     if to.is_used and (seen.appeared or seen.gone):
-        document = drift_notification(seen.appeared, seen.gone, seen.result.plan)
-        to.send("drift.changed", {"time": now(), "playbook": playbook, **document})
+        to.send(drift_notification(seen.appeared, seen.gone, seen.result.plan, playbook, now()))
 
 
 def now() -> str:

@@ -61,7 +61,6 @@ def command(playbook: Path | None, fail_on: str, form: str, estate: EstateReques
     """
     from vsphere_ai import app
     from vsphere_ai.documents.assessment import AssessmentDocument
-    from vsphere_ai.documents.findings import findings_document
     from vsphere_ai.model.text import counted
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.assessment_text import assessment_markdown, assessment_text
@@ -74,9 +73,8 @@ def command(playbook: Path | None, fail_on: str, form: str, estate: EstateReques
     about += f", as {result.playbook} makes it" if result.playbook else ""
     what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
     if form == "json":
-        keys: dict[str, object] = {"vcenter": result.about, "hosts": result.hosts, "vms": result.vms}
-        keys |= {"not_applicable": result.not_applicable, **findings_document(result.findings)}
-        click.echo(json_text(**AssessmentDocument.json_of(keys)))
+        keys = {"hosts": result.hosts, "vms": result.vms, "not_applicable": result.not_applicable}
+        click.echo(json_text(AssessmentDocument.of(result.findings, vcenter=result.about, **keys)))
     elif form == "markdown":
         click.echo(assessment_markdown(result.findings, result.not_applicable, what))
     else:

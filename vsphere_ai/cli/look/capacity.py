@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,9 +42,9 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: E
 
     result = app.capacity(app.CapacityRequest(playbook, estate, spare_hosts), show_event)
     if form == "json":
-        verdict = {"verdict": verdict_document(result.verdict)} if result.verdict else {}
+        verdict: dict[str, Any] = {"verdict": verdict_document(result.verdict)} if result.verdict else {}
         document = CapacityDocument(vcenter=result.about, hosts=host_documents(result.hosts), **verdict)
-        click.echo(json_text(**document.as_json()))
+        click.echo(json_text(document))
     else:
         click.echo(capacity_text(result.hosts, result.verdict, full=full))
     return result.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,5 +49,5 @@ def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: Fa
         return exit_code(result.findings, fail_on)
     passes = (form == "json" or flags["verbose"]) and not flags["failures"]
     title = f"vCenter {result.about.name} {result.about.version}"
-    look = Look(title, passes, flags["full"], document=CheckDocument)
-    return show_findings(result.findings, form, fail_on, look, vcenter=result.about)
+    document = partial(CheckDocument.of, vcenter=result.about)
+    return show_findings(result.findings, form, fail_on, document, Look(title, passes, flags["full"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from vsphere_ai.cli.console.options import (
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
     from vsphere_ai.app.vms.address_reclaim import Reclaim
-    from vsphere_ai.documents.part import DocumentPart
+    from vsphere_ai.documents.printed import PrintedDocument
     from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 70, "Show, verify and release the addresses of VMs."
@@ -51,10 +52,7 @@ def list_pools(inventory: Path | None, form: str) -> None:
 
     found = app.list_pools(app.PoolsRequest(inventory))
     if form == "json":
-        from vsphere_ai.report.json_text import json_text
-
-        reserved = list(map(str, found.reserved))
-        click.echo(json_text(pools=pools_document(found.pools, found.reserved), reserved=reserved))
+        _print(pools_document(found.pools, found.reserved))
     else:
         click.echo(pools_text(found.pools, found.reserved))
 
@@ -104,9 +102,9 @@ def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int
     from vsphere_ai.report.network.addresses_text import judged_of, states_text
 
     found = app.verify_leases(app.VerifyLeasesRequest(estate), show_event)
-    look = Look(passes=False, full=full, document=VerifiedLeasesDocument)
-    fields = {"vcenter": found.vcenter, "vms": found.vms, "leases": judged_of(found.leases)}
-    code = show_findings(found.findings, form, fail_on, look, **fields)
+    leases = judged_of(found.leases)
+    document = partial(VerifiedLeasesDocument.of, vcenter=found.vcenter, vms=found.vms, leases=leases)
+    code = show_findings(found.findings, form, fail_on, document, Look(passes=False, full=full))
     if form != "json":
         click.echo(states_text(found.leases, found.vms))
     return code
@@ -247,7 +245,7 @@ def _agreed(question: str, yes: bool) -> bool:
     return answer
 
 
-def _print(document: DocumentPart) -> None:
+def _print(document: PrintedDocument) -> None:
     from vsphere_ai.report.json_text import json_text
 
-    click.echo(json_text(**document.as_json()))
+    click.echo(json_text(document))

@@ -43,7 +43,7 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 
     result = app.devices(app.DevicesRequest(hosts, estate), show_event)
     if form == "json":
-        click.echo(json_text(vcenter=result.estate.about, hosts=devices_document(result.hosts)))
+        click.echo(json_text(devices_document(result.estate, result.hosts)))
     else:
         click.echo(devices_text(result.hosts))
     return 0
@@ -73,7 +73,7 @@ def trace_command(vms: Sequence[str], *, full: bool, fail_on: FailOn, form: str,
     result = app.trace(app.TraceRequest(vms, estate), show_event)
     found, traces = result.estate, result.traces
     if form == "json":
-        click.echo(json_text(**trace_document(found, traces, result.pairs).as_json()))
+        click.echo(json_text(trace_document(found, traces, result.pairs)))
     elif form == "playbook":
         click.echo(fixes_text(found, traces), nl=False)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -45,6 +45,7 @@ def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequ
     """
     from vsphere_ai import app
     from vsphere_ai.app.project.schemas import schema_near
+    from vsphere_ai.documents.state import ShownObject, StateDocument
     from vsphere_ai.model.bounded import yaml_value
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.playbooks.playbook_text import MODELINE, playbook_text
@@ -59,8 +60,10 @@ def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequ
     text = f"{MODELINE.format(near)}\n" if near else ""
     text += playbook_text(result.estate, result.plays, result.remarks, result.groups)
     if form == "json":
-        objects = [{"kind": target.kind, "name": target.name} for target in result.states]
-        click.echo(json_text(vcenter=result.estate.about, objects=objects, playbook=yaml_value(text)))
+        objects = tuple(ShownObject(kind=target.kind, name=target.name) for target in result.states)
+        plays: Any = yaml_value(text)
+        document = StateDocument(vcenter=result.estate.about, objects=objects, playbook=plays)
+        click.echo(json_text(document))
         return 0
     if to:
         app.write_new({to: text})

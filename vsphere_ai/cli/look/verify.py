@@ -70,9 +70,7 @@ def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: b
         return 0
     result = app.verify(app.VerifyRequest(request.playbook, request.estate), show_event)
     if form == "json":
-        document = result.document()
-        kept = {k: document[k] for k in ("vcenter", "playbook", "items", "problems")}
-        click.echo(json_text(as_wanted=result.as_wanted, **kept))
+        click.echo(json_text(result.document()))
     else:
         click.echo(drift_counts(result.plan) if streams.is_quiet() else drift_text(result.plan))
     notify_of_drift(to, app.DriftSeen.only(result), playbook)
@@ -110,15 +108,20 @@ def _show_text(seen: Seen) -> None:
 
 def _show_json(seen: Seen) -> None:
     from vsphere_ai import app
+    from vsphere_ai.documents.printed import SCHEMA_VERSION
+    from vsphere_ai.documents.runs.drift_lines import DriftLine, NotReadLine, ReadAgainLine
     from vsphere_ai.report.json_text import json_line
-    from vsphere_ai.report.plans.drift_text import drift_document
+    from vsphere_ai.report.plans.drift_text import drift_part
 
+    line: DriftLine | NotReadLine | ReadAgainLine
     match seen:
         case app.DriftSeen():
-            document = drift_document(seen.appeared, seen.gone, seen.result.plan)
-            line = json_line(type="drift", time=now(), first=seen.first, **document)
+            drift = vars(drift_part(seen.appeared, seen.gone, seen.result.plan))
+            line = DriftLine(schema_version=SCHEMA_VERSION, type="drift", time=now(), first=seen.first, **drift)
         case app.NotRead():
-            line = json_line(type="not-read", time=now(), error=seen.error.message, rule=seen.error.rule)
+            error, rule = seen.error.message, seen.error.rule
+            line = NotReadLine(schema_version=SCHEMA_VERSION, type="not-read", time=now(), error=error, rule=rule)
         case app.ReadAgain():
-            line = json_line(type="read-again", time=now(), seconds=round(seen.seconds, 1))
-    click.echo(line)
+            seconds = round(seen.seconds, 1)
+            line = ReadAgainLine(schema_version=SCHEMA_VERSION, type="read-again", time=now(), seconds=seconds)
+    click.echo(json_line(line))

@@ -61,7 +61,7 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
     from vsphere_ai.report.training.calculate_text import checkpoint_document, checkpoint_text
 
     found = app.calculate_checkpoints(request)
-    click.echo(json_text(**checkpoint_document(found)) if form == "json" else checkpoint_text(found), nl=form == "json")
+    click.echo(json_text(checkpoint_document(found)) if form == "json" else checkpoint_text(found), nl=form == "json")
     return 0
 
 
@@ -94,6 +94,6 @@ def memory(request: MemoryRequest, form: str) -> int:
     from vsphere_ai.report.training.calculate_text import memory_document, memory_text
 
     found, have = app.calculate_memory(request)
-    text = json_text(**memory_document(found, have)) if form == "json" else memory_text(found, have)
+    text = json_text(memory_document(found, have)) if form == "json" else memory_text(found, have)
     click.echo(text, nl=form == "json")
     return int(have is not None and found.total > have)

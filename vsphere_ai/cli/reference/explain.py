@@ -46,23 +46,20 @@ def command(words: tuple[str, ...], form: str) -> None:
     from vsphere_ai.report.json_text import json_text
 
     name, commands = " ".join(words), explained_commands()
-    if name in commands:
-        known = explain(name, also=[commands[name]])
-        shown = text.explained_document(known)
-        click.echo(json_text(topic=name, found=shown) if form == "json" else text.explained_text(known))
-        return
     if name in TOPICS:
         topic = TOPICS[name]
-        click.echo(json_text(topic=name, **topic.document()) if form == "json" else explain_text(topic))
+        click.echo(json_text(topic.document()) if form == "json" else explain_text(topic))
         return
-    if found := (*_listed(name, commands), *listed(name)):
+    if name not in commands and (found := (*_listed(name, commands), *listed(name))):
         topics = () if name else tuple(TOPICS)
         lines = text.listing_text(found, topics, whole=bool(name))
-        click.echo(json_text(topics=text.listing_document(found, topics)) if form == "json" else lines)
+        click.echo(json_text(text.listing_document(found, topics)) if form == "json" else lines)
         return
-    known = explain(name, (*TOPICS, *(commands if "." not in name else ())))
-    shown = text.explained_document(known)
-    click.echo(json_text(topic=name, found=shown) if form == "json" else text.explained_text(known))
+    if name in commands:
+        known = explain(name, also=[commands[name]])
+    else:
+        known = explain(name, (*TOPICS, *(commands if "." not in name else ())))
+    click.echo(json_text(text.explained_document(name, known)) if form == "json" else text.explained_text(known))
 
 
 def _listed(name: str, commands: Mapping[str, NameExplained]) -> list[Listed]:

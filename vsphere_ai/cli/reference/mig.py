@@ -16,6 +16,7 @@ from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, hos
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.gpus.mig_layouts import LayoutRequest
+    from vsphere_ai.documents.printed import PrintedDocument
 
 HELP_ENTRY = "Look up, without a connection", 30, "Explain MIG layouts, and what leads to them."
 _DRIVER = click.option(
@@ -66,11 +67,13 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
     be reached from the current layout, and what has to go. Exits 1 when it cannot.
     """
     from vsphere_ai.app.gpus.mig_layouts import explain, is_impossible
+    from vsphere_ai.documents.gpus.mig import MigLayoutDocument
     from vsphere_ai.report.gpus import mig_text as text
 
     found = explain(request)
-    data, lines = text.explained(found.case, found.pooled)
-    _echo(form, {**data, "notes": found.notes}, [*lines, *text.note_lines(found.notes)])
+    answer, lines = text.explained(found.case, found.pooled)
+    document = MigLayoutDocument(**answer.keywords, notes=tuple(found.notes))
+    _echo(form, document, [*lines, *text.note_lines(found.notes)])
     _exit(impossible=is_impossible(found.case))
 
 
@@ -89,13 +92,14 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
     no way.
     """
     from vsphere_ai.app.gpus.mig_layouts import is_impossible, plan_layout
+    from vsphere_ai.documents.gpus.mig import MigLayoutDocument
     from vsphere_ai.report.gpus import mig_text as text
 
     if host:
         _plan_host(request, replace(estate, limit=host), form)
         return
     case = plan_layout(request)
-    _echo(form, text.case_document(case), text.case_lines(case))
+    _echo(form, MigLayoutDocument(**text.case_part(case).keywords), text.case_lines(case))
     _exit(impossible=is_impossible(case))
 
 
@@ -146,13 +150,14 @@ def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **w
         checked = mig_parted.checked_on_board(file, config, given[0])
     else:
         checked = mig_parted.checked_on_host(file, config, replace(estate, limit=given[0]), show_event)
-    _echo(form, {"configs": mig_parted.document(checked)}, mig_parted.lines(checked))
+    _echo(form, mig_parted.document(checked), mig_parted.lines(checked))
     _exit(impossible=any(each.reasons for each in checked))
 
 
 def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
     from vsphere_ai.app.gpus.mig_host import cases
     from vsphere_ai.app.gpus.mig_layouts import is_impossible, items_of
+    from vsphere_ai.documents.gpus.mig import MigGpuDocument, MigHostDocument
     from vsphere_ai.errors import UsageError
     from vsphere_ai.report.gpus import mig_text as text
 
@@ -161,12 +166,11 @@ def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
         given = "--from, --in-use and --driver are read from the host"
         raise UsageError(given, "leave them out beside --host")
     found = cases(items, request.gpu, host, show_event)
-    gpus = [
-        {"schema_version": 1, "pci": pci, "notes": case.notes, **text.case_document(case)}
-        for pci, case in found.items()
-    ]
+    gpus = (
+        MigGpuDocument(pci=pci, notes=tuple(case.notes), **text.case_part(case).keywords) for pci, case in found.items()
+    )
     lines = "\n\n".join("\n".join(text.case_lines(case)) for case in found.values())
-    _echo(form, {"host": host.limit, "gpus": gpus}, [lines])
+    _echo(form, MigHostDocument(host=host.limit, gpus=tuple(gpus)), [lines])
     _exit(impossible=any(map(is_impossible, found.values())))
 
 
@@ -175,7 +179,7 @@ def _exit(*, impossible: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _echo(form: str, data: dict[str, object], lines: Iterable[str]) -> None:
+def _echo(form: str, document: PrintedDocument, lines: Iterable[str]) -> None:
     from vsphere_ai.report.json_text import json_text
 
-    click.echo(json_text(**data) if form == "json" else "\n".join(lines))
+    click.echo(json_text(document) if form == "json" else "\n".join(lines))

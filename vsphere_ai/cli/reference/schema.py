@@ -13,9 +13,9 @@ HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for edito
 
 
 def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    from vsphere_ai.app.project.schemas import SCHEMAS
+    from vsphere_ai.app.project.schemas import schemas
 
-    return [CompletionItem(name) for name in SCHEMAS if name.startswith(begun)]
+    return [CompletionItem(name) for name in schemas() if name.startswith(begun)]
 
 
 @click.command("schema")
@@ -29,14 +29,14 @@ def command(name: str | None, to: Path | None) -> None:
 
     Exits 0, and 64 where there is no such schema, or its file would replace another one.
     """
-    from vsphere_ai.app.project.schemas import SCHEMAS, schema, write_schema
+    from vsphere_ai.app.project.schemas import schema, schemas, write_schema
     from vsphere_ai.errors import UsageError
 
     if name is None:
         if to is not None:
-            raise UsageError("--to needs the name of a schema", f"there are: {', '.join(SCHEMAS)}")
-        width = max(map(len, SCHEMAS))
-        for each, what in SCHEMAS.items():
+            raise UsageError("--to needs the name of a schema", f"there are: {', '.join(schemas())}")
+        width = max(map(len, schemas()))
+        for each, what in schemas().items():
             click.echo(f"{each:{width}}  {what}")
     elif to is None:
         click.echo(schema(name), nl=False)

@@ -26,8 +26,10 @@ def list_types(board_key: str | None, *, form: str) -> None:
 
     Exits 0, and 64 for a board that is not known.
     """
+    from vsphere_ai.documents.gpus.vgpu_types import VgpuTypesDocument
     from vsphere_ai.report.gpus.vgpu_text import board_types, boards_text
     from vsphere_ai.report.json_text import json_text
 
     boards = board_types(board_key)
-    click.echo(json_text(boards=boards) if form == "json" else boards_text(boards, overview=not board_key))
+    document = VgpuTypesDocument(boards=tuple(boards))
+    click.echo(json_text(document) if form == "json" else boards_text(boards, overview=not board_key))

@@ -39,24 +39,26 @@ def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: Fa
     incomplete.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.findings import DoctorDocument
 
     if permissions == (playbook is None):
         text = "--permissions is about a PLAYBOOK" if permissions else f"{playbook} is not looked at"
         raise UsageError(text, "give both, as in: vsphere-ai doctor --permissions PLAYBOOK")
     if playbook is not None:
         return _permissions(playbook, form, estate)
-    return show_findings(app.doctor(estate, show_event), form, fail_on, Look(wraps=False))
+    return show_findings(app.doctor(estate, show_event), form, fail_on, DoctorDocument.of, Look(wraps=False))
 
 
 def _permissions(playbook: Path, form: str, estate: EstateRequest) -> int:
     from vsphere_ai import app
+    from vsphere_ai.documents.reference.privileges import PrivilegeDocument, PrivilegesDocument
     from vsphere_ai.report.doctor_text import needs_text
     from vsphere_ai.report.json_text import json_text
 
     result = app.privileges(app.PrivilegesRequest(playbook, estate), show_event)
     if form == "json":
-        found = [{**vars(n), "granted": n not in result.missing} for n in result.needs]
-        click.echo(json_text(account=result.account, complete=result.complete, privileges=found))
+        needs = tuple(PrivilegeDocument(**vars(need), granted=need not in result.missing) for need in result.needs)
+        click.echo(json_text(PrivilegesDocument(account=result.account, complete=result.complete, privileges=needs)))
     else:
         click.echo(needs_text(sorted(result.needs), result.missing, result.account, complete=result.complete))
     if not result.complete:

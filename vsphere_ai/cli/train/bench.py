@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,7 @@ def parse(request: ParseRequest, summary: bool, form: str, fail_on: FailOn) -> i
 
     result = parse_nccl(request)
     look = Look(figures=parsed_text(result, rows=not summary))
-    return show_findings(result.findings, form, fail_on, look, **parsed_document(result))
+    return show_findings(result.findings, form, fail_on, partial(parsed_document, result), look)
 
 
 def _test() -> type[NcclTest]:
@@ -150,8 +151,8 @@ def nccl(
 
     options = replace(options, live=shown["form"] == "text")
     result = bench_nccl(NcclRequest(meant(nodes, estate), test, options), without_lines(shown["form"]))
-    look = Look(figures=nccl_text(result))
-    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **nccl_document(result))
+    document, look = partial(nccl_document, result), Look(figures=nccl_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], document, look)
 
 
 @command.command("rdma")
@@ -168,11 +169,12 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str,
     others.
     """
     from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
+    from vsphere_ai.benchmarks.result_documents import RailsDocument
     from vsphere_ai.report.training.benchmark_text import rails_text
 
     result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
-    look = Look(figures=rails_text(result.rates))
-    return show_findings(result.findings, form, fail_on, look, rails=result.rates)
+    document, look = partial(RailsDocument.of, rails=result.rates), Look(figures=rails_text(result.rates))
+    return show_findings(result.findings, form, fail_on, document, look)
 
 
 @command.command("history")
@@ -192,4 +194,4 @@ def history(name: str, form: str, fail_on: FailOn) -> int:
     found = trends_of(name=name)
     look = Look(passes=form == "json", figures=history_text(found))
     findings = (trend.finding for trend in found)
-    return show_findings(findings, form, fail_on, look, measurements=history_document(found))
+    return show_findings(findings, form, fail_on, partial(history_document, found), look)

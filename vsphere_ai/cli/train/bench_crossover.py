@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from typing_extensions import Unpack
 
-from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
+from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     dry_run_option,
@@ -16,6 +16,7 @@ from vsphere_ai.cli.console.options import (
     is_dry_run,
     lock_option,
     variable_options,
+    width,
     yes_option,
 )
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun
@@ -103,15 +104,18 @@ class _Shown:
     def verdict(self, result: CrossoverResult) -> int:
         """Show the verdict, where there is one, and return its exit code; that of moves that did not end well first."""
         from vsphere_ai.model.finding import exit_code
+        from vsphere_ai.report.findings_text import findings_text
+        from vsphere_ai.report.folding import fitted
+        from vsphere_ai.report.json_text import json_line
         from vsphere_ai.report.training.crossover_text import figures_text, verdict_line
 
         code = (result.run.exit_code if result.run is not None else 0) or exit_code(result.findings, self._fail_on)
         if result.test is not None and result.verdict is not None:
             if self._form == "json":
-                click.echo(verdict_line(result.test, result.verdict, result.before, result.after))
+                click.echo(json_line(verdict_line(result.test, result.verdict, result.before, result.after)))
             else:
-                look = Look(figures=f"\n{figures_text(result.test, result.before, result.after)}")
-                show_findings(result.findings, self._form, self._fail_on, look)
+                click.echo(f"\n{fitted(figures_text(result.test, result.before, result.after), width())}\n")
+                click.echo(findings_text(result.findings, "", width=width()))
         if self._last is not None:
             self._output.emit(replace(self._last, result=replace(self._last.result, exit_code=code)))
         return code

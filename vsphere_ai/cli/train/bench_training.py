@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -87,8 +88,8 @@ def megatron(
     from vsphere_ai.report.training.benchmark_training_text import megatron_document, megatron_text
 
     result = bench_megatron(MegatronRequest(meant(nodes, estate), test, options), without_lines(shown["form"]))
-    look = Look(figures=megatron_text(result))
-    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **megatron_document(result))
+    document, look = partial(megatron_document, result), Look(figures=megatron_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], document, look)
 
 
 def _scale() -> type[ScaleOptions]:
@@ -133,8 +134,8 @@ def scale(
     from vsphere_ai.report.training.benchmark_training_text import scale_document, scale_text
 
     result = bench_scale(ScaleRequest(meant(nodes, estate), options, test), without_lines(shown["form"]))
-    look = Look(figures=scale_text(result))
-    return show_findings(result.findings, shown["form"], shown["fail_on"], look, **scale_document(result))
+    document, look = partial(scale_document, result), Look(figures=scale_text(result))
+    return show_findings(result.findings, shown["form"], shown["fail_on"], document, look)
 
 
 def _burn() -> type[BurnOptions]:
@@ -189,7 +190,7 @@ def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form:
 
     result = bench_burn(BurnRequest(meant(nodes, estate), options), without_lines(form))
     look = Look(figures=burn_text(result))
-    return show_findings(result.findings, form, fail_on, look, **burn_document(result))
+    return show_findings(result.findings, form, fail_on, partial(burn_document, result), look)
 
 
 COMMANDS: tuple[click.Command, ...] = (megatron, scale, burn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -72,11 +73,10 @@ def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateReq
     if shown["idle"]:
         vcenter, rows = app.gpu_use(request, show_event)
         document = text.use_document(vcenter, rows)
-        click.echo(
-            json_text(**document.as_json()) if shown["form"] == "json" else text.use_text(rows, datetime.now(UTC))
-        )
+        click.echo(json_text(document) if shown["form"] == "json" else text.use_text(rows, datetime.now(UTC)))
         return 0
     result = app.check_health(request, show_event, lambda question: agreed(question, yes=shown["yes"]))
     vms = [CheckedVmDocument.of(vm.node, vm.verdict) for vm in result.vms]
-    look = Look(f"{result.vcenter}: all VMs", full=shown["full"], document=HealthDocument)
-    return show_findings(result.findings, shown["form"], shown["fail_on"], look, vcenter=result.vcenter, vms=vms)
+    look = Look(f"{result.vcenter}: all VMs", full=shown["full"])
+    of_findings = partial(HealthDocument.of, vcenter=result.vcenter, vms=vms)
+    return show_findings(result.findings, shown["form"], shown["fail_on"], of_findings, look)

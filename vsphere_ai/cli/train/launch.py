@@ -114,7 +114,7 @@ def launch_mode(wait: bool, form: str, request: LaunchRequest) -> int:
 
     if is_dry_run():
         made = app.planned_launch(request, show_event)
-        click.echo(json_text(**launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
+        click.echo(json_text(launch_document(made)) if form == "json" else launch_text(made), nl=form == "json")
         return 0
     found = app.start_job(request, show_event)
     if wait:
@@ -170,7 +170,7 @@ def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     from vsphere_ai.report.training.launch_text import logs_document, logs_text
 
     found = app.run_logs(app.RunRequest(job, run, estate), show_event)
-    click.echo(json_text(**logs_document(found)) if form == "json" else logs_text(found), nl=form == "json")
+    click.echo(json_text(logs_document(found)) if form == "json" else logs_text(found), nl=form == "json")
     return int(any(isinstance(each, VsphereAiError) for each in found.logs.values()))
 
 
@@ -178,5 +178,5 @@ def _show(found: JobRun, form: str) -> int:
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.launch_text import run_document, run_text
 
-    click.echo(json_text(**run_document(found)) if form == "json" else run_text(found), nl=form == "json")
+    click.echo(json_text(run_document(found)) if form == "json" else run_text(found), nl=form == "json")
     return found.exit_code

@@ -31,14 +31,15 @@ def command(playbook: Path, name: str, form: str, estate: EstateRequest) -> int:
     variables for a shell, `hostfile` is one line per VM for mpirun.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.outputs import OutputsDocument
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.plans import outputs_text as report
 
     result = app.output(app.OutputRequest(playbook, name, estate), show_event)
     click.echo(report.problems_text(result.outputs), err=True, nl=False)
     if form == "json":
-        outputs = report.outputs_document(result.outputs)
-        click.echo(json_text(vcenter=result.about, playbook=result.playbook, outputs=outputs))
+        outputs = {each.name: each.document for each in result.outputs}
+        click.echo(json_text(OutputsDocument(vcenter=result.about, playbook=result.playbook, outputs=outputs)))
     elif not result.exit_code:
         if form == "text":
             click.echo("\n".join(report.outputs_text(result.outputs)))

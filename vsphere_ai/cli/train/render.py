@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -149,15 +150,16 @@ def network_operator(request: ExportRequest, checked: Sequence[Path], form: str,
 
 def _write(request: ExportRequest, form: str) -> int:
     from vsphere_ai import app
-    from vsphere_ai.documents.findings import findings_document
+    from vsphere_ai.documents.network.manifests import WrittenManifestsDocument
     from vsphere_ai.report.findings_text import findings_text
     from vsphere_ai.report.json_text import json_text
 
     result = app.export_manifests(request, show_event)
     export = result.export
     if form == "json":
-        objects = [dict(each.data) for each in export.objects]
-        click.echo(json_text(vcenter=result.estate.about, objects=objects, **findings_document(export.findings)))
+        objects = tuple(dict(each.data) for each in export.objects)
+        made = WrittenManifestsDocument.of(export.findings, vcenter=result.estate.about, objects=objects)
+        click.echo(json_text(made))
     else:
         click.echo(export.text, nl=False)
         if export.findings:
@@ -173,4 +175,4 @@ def _check(family: str, files: Sequence[Path], form: str, fail_on: FailOn) -> in
 
     result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest(files, (family,)))
     look = Look(full=True, wraps=False)  # each object has a place of its own
-    return show_findings(result.findings, form, fail_on, look, **dict(manifests_document(result.checked)))
+    return show_findings(result.findings, form, fail_on, partial(manifests_document, result.checked), look)

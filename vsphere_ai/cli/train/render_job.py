@@ -38,10 +38,11 @@ _MORE = """{}
 
 def show_checked(findings: Sequence[Finding[Subject]], file: Path, form: str, fail_on: FailOn) -> int:
     """Print the findings of a checked file, and return the exit code; a file without any has passed."""
+    from vsphere_ai.documents.network.manifests import CheckedFileDocument
     from vsphere_ai.model.finding import Finding, Subject
 
     passed = Finding(Subject("file", str(file)), "export", "pass", "no issues")
-    return show_findings(findings or (passed,), form, fail_on, Look(wraps=False))
+    return show_findings(findings or (passed,), form, fail_on, CheckedFileDocument.of, Look(wraps=False))
 
 
 def commands() -> list[click.Command]:

@@ -32,7 +32,7 @@ def command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
 
     result = app.guest_networks(app.GuestNetworkRequest(vms, estate), show_event)
     if form == "json":
-        click.echo(json_text(vcenter=result.estate.about, vms=networks_document(result.networks)))
+        click.echo(json_text(networks_document(result.estate, result.networks)))
     else:
         click.echo(networks_text(result.networks), nl=False)
         click.echo(remarks_text(result.networks), err=True, nl=False)

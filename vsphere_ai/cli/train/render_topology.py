@@ -57,11 +57,11 @@ def _write(result: TopologyResult, folder: Path | None, form: str) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.folding import fitted
     from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.network.topology_text import topology_document, topology_lines
+    from vsphere_ai.report.network.topology_text import topologies_document, topology_lines
 
     saved = app.save_topologies(result, folder) if folder is not None else ()
     if form == "json":
-        click.echo(json_text(vms=[topology_document(each) for each in result.found]))
+        click.echo(json_text(topologies_document(result.found)))
         return result.exit_code
     click.echo("".join(f"{path}\n" for path in saved) or "\n".join(text for _, text in result.files), nl=False)
     for line in topology_lines(result.found):

@@ -32,7 +32,7 @@ def fleet_pages(
     """
     own = ("fleet", "started", "playbook", "budget", "halt_on_failure")
     document = {**{key: fleet[key] for key in own}, "shards": plain(list(outcomes))}
-    runs = {name: plain(run_document(record)) for name, record in records.items()}
+    runs = {name: run_document(record).as_json() for name, record in records.items()}
     links = {record.id: f"{record.id}.html" for record in records.values()} if folder else {}
     report = fleet_report(document, runs, links)
     written: str = getattr(import_module(f"vsphere_ai.report.pages.formats.{form}"), form)(report)

@@ -1,10 +1,20 @@
-"""MIG layouts as text: lines of at most 80 columns, and the same as plain values for JSON."""
+"""MIG layouts as text: lines of at most 80 columns, and the same as documents."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from vsphere_ai.documents.gpus.mig import (
+    MigCommandDocument,
+    MigLayoutPart,
+    MigLayoutsDocument,
+    MigProfileDocument,
+    NamedLayoutDocument,
+    NewInstanceDocument,
+    StandingInstanceDocument,
+)
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board
 from vsphere_ai.gpu.mig.advice import Layout
 from vsphere_ai.gpu.mig.drawing import draw
@@ -19,30 +29,34 @@ _RELATIVE = "NVIDIA publishes no ids for this board; these follow its closest re
 _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
 
 
-def fit(board: Board, instances: Sequence[Instance]) -> dict[str, object]:
-    """A layout that fits on an empty GPU, as plain values."""
-    return {
-        "board": board.key,
-        "fits": True,
-        "instances": [
-            {"profile": i.profile_name, "id": board.profile(i.profile_name).id, "start": i.start} for i in instances
-        ],
-        "cgi": _cgi(board, instances),
-        "verified": board.verified,
-    }
+def _fit(board: Board, instances: Sequence[Instance]) -> MigLayoutPart:
+    """Return a layout that fits on an empty GPU."""
+    made = ((i.profile_name, board.profile(i.profile_name).id, i.start) for i in instances)
+    return MigLayoutPart(
+        board=board.key,
+        fits=True,
+        instances=tuple(NewInstanceDocument(profile=name, id=id, start=start) for name, id, start in made),
+        cgi=_cgi(board, instances),
+        verified=board.verified,
+    )
 
 
-def refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = ()) -> dict[str, object]:
-    """A layout that does not fit, as plain values: reasons, and the nearest that do; `fits` is null if not known."""
-    return {
-        "board": case.board.key,
-        "fits": None if _open(case.board, case.items) else False,
-        "wanted": [str(i) for i in case.items],
-        "reasons": list(answer.reasons),
-        "nearest": [{"layout": n.short, "cgi": n.cgi} for n in answer.nearest],
-        "pool": [{"layout": n.short, "cgi": n.cgi} for n in pooled],
-        "verified": case.board.verified,
-    }
+def _refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = (), **now: Any) -> MigLayoutPart:
+    """Return a layout that does not fit, with reasons, and the nearest that do; `now` is what is there."""
+    return MigLayoutPart(
+        board=case.board.key,
+        fits=None if _open(case.board, case.items) else False,
+        wanted=tuple(str(i) for i in case.items),
+        reasons=tuple(answer.reasons),
+        nearest=_named(answer.nearest),
+        pool=_named(pooled),
+        verified=case.board.verified,
+        **now,
+    )
+
+
+def _named(layouts: Iterable[Layout]) -> tuple[NamedLayoutDocument, ...]:
+    return tuple(NamedLayoutDocument(layout=each.short, cgi=each.cgi) for each in layouts)
 
 
 def fit_lines(board: Board, instances: Sequence[Instance]) -> list[str]:
@@ -129,33 +143,33 @@ def _dashes(instances: Iterable[Instance]) -> str:
     return "-".join(i.profile_name.partition("g.")[0] for i in instances)
 
 
-def explained(case: LayoutCase, pooled: Sequence[Layout]) -> tuple[dict[str, object], list[str]]:
-    """Return, as plain values and as lines, whether a layout fits on an empty GPU, or is reached from what is there."""
+def explained(case: LayoutCase, pooled: Sequence[Layout]) -> tuple[MigLayoutPart, list[str]]:
+    """Return, for a document and as lines, whether a layout fits on an empty GPU, or is reached from what is there."""
     board, answer = case.board, case.answer
     if case.present:
-        return case_document(case), case_lines(case)
+        return case_part(case), case_lines(case)
     if isinstance(answer, Impossible):
-        return refusal(case, answer, pooled), refusal_lines(case, answer, pooled)
-    return fit(board, answer.create), fit_lines(board, answer.create)
+        return _refusal(case, answer, pooled), refusal_lines(case, answer, pooled)
+    return _fit(board, answer.create), fit_lines(board, answer.create)
 
 
-def case_document(case: LayoutCase) -> dict[str, object]:
-    """Return a case as plain values; the commands in the order to run them."""
+def case_part(case: LayoutCase) -> MigLayoutPart:
+    """Return a case for a document; the commands in the order to run them."""
     board, answer = case.board, case.answer
-    now = {"present": [_standing(i) for i in case.present], "before": list(draw(board, case.present))}
+    now: dict[str, Any] = {"present": tuple(map(_standing, case.present)), "before": tuple(draw(board, case.present))}
     if isinstance(answer, Impossible):
-        return {**refusal(case, answer), **now}
-    return {
-        "board": board.key,
-        "fits": True,
+        return _refusal(case, answer, **now)
+    return MigLayoutPart(
+        board=board.key,
+        fits=True,
+        verified=board.verified,
         **now,
-        "kept": [_standing(i) for i in answer.keep],
-        "destroyed": [_standing(i) for i in answer.destroy],
-        "created": [_standing(i) for i in answer.create],
-        "after": list(draw(board, (*answer.keep, *answer.create))),
-        "commands": [{"command": " ".join(m.argv), "summary": m.summary} for m in case.commands],
-        "verified": board.verified,
-    }
+        kept=tuple(map(_standing, answer.keep)),
+        destroyed=tuple(map(_standing, answer.destroy)),
+        created=tuple(map(_standing, answer.create)),
+        after=tuple(draw(board, (*answer.keep, *answer.create))),
+        commands=tuple(MigCommandDocument(command=" ".join(m.argv), summary=m.summary) for m in case.commands),
+    )
 
 
 def case_lines(case: LayoutCase) -> list[str]:
@@ -184,25 +198,23 @@ def note_lines(notes: Iterable[str]) -> list[str]:
     return ["", "Take note", *lines] if lines else []
 
 
-def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, object]:
-    """Return the profiles of a board and the layouts that fill it, as plain values."""
-    return {
-        "board": board.key,
-        "title": board.title,
-        "verified": board.verified,
-        "profiles": [{"profile": p.name, **{n: getattr(p, n) for n in _COLUMNS}} for p in board.profiles],
-        "named_profiles": list(board.named_profiles),
-        "layouts": [{"layout": _dashes(i), "cgi": _cgi(board, i)} for i in chosen],
-    }
+def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> MigLayoutsDocument:
+    """Return the profiles of a board and the layouts that fill it, as they are printed."""
+    profiles = ({"profile": p.name, **{name: getattr(p, name) for name in _COLUMNS}} for p in board.profiles)
+    return MigLayoutsDocument(
+        board=board.key,
+        title=board.title,
+        verified=board.verified,
+        profiles=tuple(MigProfileDocument.model_validate(each) for each in profiles),
+        named_profiles=tuple(board.named_profiles),
+        layouts=tuple(NamedLayoutDocument(layout=_dashes(i), cgi=_cgi(board, i)) for i in chosen),
+    )
 
 
-def _standing(instance: Instance) -> dict[str, object]:
-    found: dict[str, object] = {"profile": instance.profile_name, "start": instance.start}
-    if instance.gi_id is not None:
-        found["gpu_instance"] = instance.gi_id
-    if instance.in_use:
-        found["in_use"] = instance.used_by or True
-    return found
+def _standing(instance: Instance) -> StandingInstanceDocument:
+    more: dict[str, Any] = {"gpu_instance": instance.gi_id} if instance.gi_id is not None else {}
+    more |= {"in_use": instance.used_by or True} if instance.in_use else {}
+    return StandingInstanceDocument(profile=instance.profile_name, start=instance.start, **more)
 
 
 def _picture(board: Board, instances: Sequence[Instance]) -> list[str]:

@@ -1,61 +1,15 @@
-"""vGPU types of boards, as plain values and as text."""
+"""vGPU types of boards, as the part of a document and as text."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from vsphere_ai.documents.gpus.vgpu_types import BoardTypes, MigBacked, ProductTypes, TimeSlicedSize
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.vgpus import vgpu
 from vsphere_ai.report.layout import grouped
-
-
-@dataclass(frozen=True)
-class ProductTypes:
-    """A product of a board: its PCI device ids, and how the names of its vGPU types begin."""
-
-    name: str
-    pci: tuple[str, ...]
-    spellings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TimeSlicedSize:
-    """A size of time-sliced vGPUs (GB), and how many a GPU takes; None where NVIDIA does not publish it."""
-
-    framebuffer_gb: int
-    series: str
-    max_equal: int
-    max_mixed: int | None
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class MigBacked:
-    """A vGPU type on a GPU instance of a MIG profile."""
-
-    profile: str
-    framebuffer_gb: int
-    compute_slices: int
-    memory_slices: int
-    max_per_instance: int
-    max_per_gpu: int
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class BoardTypes:
-    """The vGPU types of a board; the names of each are in the order of `spellings`."""
-
-    board: str
-    title: str
-    memory_gb: int | None
-    spellings: tuple[str, ...]
-    products: tuple[ProductTypes, ...]
-    time_sliced: tuple[TimeSlicedSize, ...]
-    mig: tuple[MigBacked, ...]
 
 
 def board_types(key: str | None) -> list[BoardTypes]:
@@ -70,17 +24,30 @@ def boards_text(boards: Sequence[BoardTypes], *, overview: bool) -> str:
 
 def _types_of(board: Board) -> BoardTypes:
     products = (
-        ProductTypes(p.name, tuple(f"10de:{n:04x}" for n in p.device_ids), p.vgpu_names) for p in board.products
+        ProductTypes(name=p.name, pci=tuple(f"10de:{n:04x}" for n in p.device_ids), spellings=p.vgpu_names)
+        for p in board.products
     )
-    sliced = tuple(_time_sliced(board, name) for name in board.types if "-" not in name)
-    backed = tuple(e for name in board.types if "-" in name and (e := _backed(board, name)))
-    return BoardTypes(board.key, board.title, board.memory_gb, board.vgpu_names, tuple(products), sliced, backed)
+    return BoardTypes(
+        board=board.key,
+        title=board.title,
+        memory_gb=board.memory_gb,
+        spellings=board.vgpu_names,
+        products=tuple(products),
+        time_sliced=tuple(_time_sliced(board, name) for name in board.types if "-" not in name),
+        mig=tuple(e for name in board.types if "-" in name and (e := _backed(board, name))),
+    )
 
 
 def _time_sliced(board: Board, ending: str) -> TimeSlicedSize:
     size, series = int(ending[:-1]), ending[-1]
     mixed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == size), None) if series == "C" else None
-    return TimeSlicedSize(size, series, board.types[ending], mixed, _names(board, ending))
+    return TimeSlicedSize(
+        framebuffer_gb=size,
+        series=series,
+        max_equal=board.types[ending],
+        max_mixed=mixed,
+        names=_names(board, ending),
+    )
 
 
 def _backed(board: Board, ending: str) -> MigBacked | None:
@@ -89,9 +56,15 @@ def _backed(board: Board, ending: str) -> MigBacked | None:
     profile, share = vgpu.mig_profile(board, parsed), vgpu.share_of(board, parsed)
     if profile is None:
         return None
-    slices = profile.compute_slices, profile.memory_slices
-    per_instance = share.per_instance if share else 1
-    return MigBacked(profile.name, parsed.fb_gb, *slices, per_instance, board.types[ending], names)
+    return MigBacked(
+        profile=profile.name,
+        framebuffer_gb=parsed.fb_gb,
+        compute_slices=profile.compute_slices,
+        memory_slices=profile.memory_slices,
+        max_per_instance=share.per_instance if share else 1,
+        max_per_gpu=board.types[ending],
+        names=names,
+    )
 
 
 def _names(board: Board, ending: str) -> tuple[str, ...]:

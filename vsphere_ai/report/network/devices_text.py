@@ -1,12 +1,12 @@
-"""RDMA devices of hosts as text and as plain JSON values."""
+"""RDMA devices of hosts as text and as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 
+from vsphere_ai.documents.network.devices import DevicesDocument, HostDevicesDocument, RdmaDeviceDocument
 from vsphere_ai.fabric.devices import RdmaDevice
-from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import counted, safe
 
@@ -31,17 +31,17 @@ def devices_text(found: Found) -> str:
     return "\n".join(lines)
 
 
-def devices_document(found: Found) -> list[PlainObject]:
-    """Return the same as plain values; `devices` is null where the network of a host cannot be read."""
-    return [
-        {"host": host.name, "devices": None if devices is None else [_plain(d) for d in devices]}
+def devices_document(estate: Estate, found: Found) -> DevicesDocument:
+    """Return the same as it is printed; `devices` is null where the network of a host cannot be read."""
+    hosts = tuple(
+        HostDevicesDocument(host=host.name, devices=None if devices is None else tuple(map(_document, devices)))
         for host, devices in found
-    ]
+    )
+    return DevicesDocument(vcenter=estate.about, hosts=hosts)
 
 
-def _plain(device: RdmaDevice) -> PlainObject:
-    known = {k: v for k, v in asdict(device).items() if k != "host"}
-    return {**known, "protocols": list(device.protocols)}
+def _document(device: RdmaDevice) -> RdmaDeviceDocument:
+    return RdmaDeviceDocument(**{name: getattr(device, name) for name in RdmaDeviceDocument.model_fields})
 
 
 def _device(device: RdmaDevice) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""Network files of guests: the files as YAML documents, what was found about them as text, all of it as JSON values."""
+"""Network files of guests: the files as YAML documents, what was found about them as text, all of it as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import JsonValue
-
-from vsphere_ai.documents.findings import findings_json
+from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.network.netplan import GuestNetworkDocument, GuestNetworksDocument
 from vsphere_ai.guests.observed import ObservedNetwork
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.text import safe
 
 
@@ -35,15 +35,16 @@ def remarks_text(networks: Sequence[ObservedNetwork]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def networks_document(networks: Sequence[ObservedNetwork]) -> list[JsonValue]:
-    """Return the same as JSON values."""
-    return [
-        {
-            "vm": each.vm.name,
-            "network": each.text or None,
-            "reason": each.reason,
-            "nics": list(each.lines),
-            "problems": findings_json(each.problems),
-        }
-        for each in networks
-    ]
+def networks_document(estate: Estate, networks: Sequence[ObservedNetwork]) -> GuestNetworksDocument:
+    """Return the same as it is printed."""
+    return GuestNetworksDocument(vcenter=estate.about, vms=tuple(map(_network, networks)))
+
+
+def _network(found: ObservedNetwork) -> GuestNetworkDocument:
+    return GuestNetworkDocument(
+        vm=found.vm.name,
+        network=found.text or None,
+        reason=found.reason,
+        nics=tuple(found.lines),
+        problems=tuple(map(FindingDocument.of, found.problems)),
+    )

@@ -1,12 +1,11 @@
-"""Address pools as a table and as JSON values."""
+"""Address pools as a table and as a document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import JsonValue
-
 from vsphere_ai.addresses.pool import AddressPool
+from vsphere_ai.addresses.pool_document import PoolDocument, PoolsDocument
 from vsphere_ai.model.names.networks import AddressRange
 from vsphere_ai.model.text import safe
 
@@ -27,17 +26,20 @@ def pools_text(pools: Mapping[str, AddressPool], reserved: Sequence[AddressRange
     return "\n".join(lines)
 
 
-def pools_document(pools: Mapping[str, AddressPool], reserved: Sequence[AddressRange]) -> list[JsonValue]:
-    """Return the pools as JSON values."""
-    return [
-        {
-            "name": name,
-            **pool.model_dump(mode="json"),
-            "usable": [str(each) for each in pool.usable(reserved)],
-            "vms": _vms(pool, reserved),
-        }
+def pools_document(pools: Mapping[str, AddressPool], reserved: Sequence[AddressRange]) -> PoolsDocument:
+    """Return the pools as they are printed."""
+    listed = (
+        PoolDocument.model_validate(
+            {
+                **{key: getattr(pool, key) for key in AddressPool.model_fields},
+                "name": name,
+                "usable": tuple(map(str, pool.usable(reserved))),
+                "vms": _vms(pool, reserved),
+            }
+        )
         for name, pool in sorted(pools.items())
-    ]
+    )
+    return PoolsDocument(pools=tuple(listed), reserved=tuple(map(str, reserved)))
 
 
 def _row(name: str, pool: AddressPool, reserved: Sequence[AddressRange]) -> tuple[str, ...]:

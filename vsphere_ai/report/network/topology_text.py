@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from vsphere_ai.documents.network.topology import (
+    GpuRailsDocument,
+    NearRailDocument,
+    TopologiesDocument,
+    TopologyAdviceDocument,
+    VmTopologyDocument,
+)
 from vsphere_ai.model.text import safe
 from vsphere_ai.training.node_topology import NodeTopology
-from vsphere_ai.training.topology import WORDS, rail_name
+from vsphere_ai.training.topology import WORDS, NicOrder, rail_name
 
 
 def topology_lines(found: Iterable[NodeTopology]) -> Iterator[str]:
@@ -31,24 +38,30 @@ def _lines(found: NodeTopology) -> Iterator[str]:
         yield f"  advice: {f'{each.snippet}: ' if each.snippet else ''}{safe(each.reason)}"
 
 
-def topology_document(found: NodeTopology) -> Mapping[str, object]:
-    """Return the topology of a node as plain values."""
-    return {
-        "vm": found.node.vm,
-        "host": found.node.host,
-        "topology": found.text or None,
-        "gaps": list(found.gaps),
-        "guest_not_asked": found.unasked or None,
-        "gpus": [
-            {
-                "gpu": order.gpu.name,
-                "pci": order.gpu.guest_pci,
-                "host_pci": order.gpu.site.address,
-                "numa": order.gpu.site.numa,
-                "nccl_ib_hca": order.hca or None,
-                "rails": [{"rail": rail_name(r), "rdma_device": r.rdma_device, "distance": d} for r, d in order.rails],
-            }
-            for order in found.orders
-        ],
-        "advice": [{"snippet": each.snippet or None, "reason": each.reason} for each in found.advice],
-    }
+def topologies_document(found: Iterable[NodeTopology]) -> TopologiesDocument:
+    """Return topologies of nodes as they are printed."""
+    return TopologiesDocument(vms=tuple(map(_topology, found)))
+
+
+def _topology(found: NodeTopology) -> VmTopologyDocument:
+    return VmTopologyDocument(
+        vm=found.node.vm,
+        host=found.node.host,
+        topology=found.text or None,
+        gaps=tuple(found.gaps),
+        guest_not_asked=found.unasked or None,
+        gpus=tuple(map(_gpu, found.orders)),
+        advice=tuple(TopologyAdviceDocument(snippet=a.snippet or None, reason=a.reason) for a in found.advice),
+    )
+
+
+def _gpu(order: NicOrder) -> GpuRailsDocument:
+    rails = ((rail_name(rail), rail.rdma_device, distance) for rail, distance in order.rails)
+    return GpuRailsDocument(
+        gpu=order.gpu.name,
+        pci=order.gpu.guest_pci,
+        host_pci=order.gpu.site.address,
+        numa=order.gpu.site.numa,
+        nccl_ib_hca=order.hca or None,
+        rails=tuple(NearRailDocument(rail=name, rdma_device=device, distance=far) for name, device, far in rails),
+    )

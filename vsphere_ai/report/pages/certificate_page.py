@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vsphere_ai.health.certificate import Certificate, Gate, Measurement
+from vsphere_ai.health.certificate_document import digest_of
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import duration
 from vsphere_ai.report.layout import grouped
@@ -42,7 +43,7 @@ def certificate_report(certificate: Certificate) -> Report:
         ("vCenter", certificate.vcenter),
         ("issued", f"{certificate.issued:%Y-%m-%d %H:%M:%S} UTC"),
         ("by", certificate.tool),
-        ("SHA-256", certificate.digest),
+        ("SHA-256", digest_of(certificate)),
     )
     status = STATUS[certificate.status]
     passed = sum(g.passed for g in gates)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import JsonValue
-
 from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.documents.runs.drift_lines import DifferenceDocument, DriftPart
 from vsphere_ai.model.text import counted, safe, shown
 from vsphere_ai.planning.document import plain
 from vsphere_ai.planning.drift import Difference, differences
@@ -34,15 +33,15 @@ def change_text(appeared: Sequence[Difference], gone: Sequence[Difference], plan
     return "\n".join([*(f"+{line[1:]}" for line in new), *(f"-{line[1:]}" for line in old), drift_counts(plan)])
 
 
-def drift_document(appeared: Sequence[Difference], gone: Sequence[Difference], plan: Plan) -> dict[str, JsonValue]:
-    """Return the same as JSON values."""
-    return {
-        "as_wanted": not plan.changed() and not plan.problems,
-        "drifted": len(plan.changed()),
-        "problems": len(plan.problems),
-        "appeared": [_document(d) for d in appeared],
-        "gone": [_document(d) for d in gone],
-    }
+def drift_part(appeared: Sequence[Difference], gone: Sequence[Difference], plan: Plan) -> DriftPart:
+    """Return the same as a part of a document."""
+    return DriftPart(
+        as_wanted=not plan.changed() and not plan.problems,
+        drifted=len(plan.changed()),
+        problems=len(plan.problems),
+        appeared=tuple(map(_document, appeared)),
+        gone=tuple(map(_document, gone)),
+    )
 
 
 def _lines(found: Sequence[Difference]) -> Iterator[str]:
@@ -62,11 +61,10 @@ def difference_text(found: Difference) -> str:
     return f"{found.kind} {name} is {shown(found.change.before)}, wanted {shown(found.change.after)}"
 
 
-def _document(found: Difference) -> dict[str, JsonValue]:
-    document: dict[str, JsonValue] = {"target": plain(found.target)}
+def _document(found: Difference) -> DifferenceDocument:
     if found.problem:
-        problem = found.problem
-        return {**document, "problem": FindingDocument.of(problem).as_json()}
+        return DifferenceDocument(target=found.target, problem=FindingDocument.of(found.problem))
     change = found.change
     before, after = (plain(change.before), plain(change.after)) if change else (None, None)
-    return {**document, "kind": found.kind, "field": change.name if change else "", "before": before, "after": after}
+    field = change.name if change else ""
+    return DifferenceDocument(target=found.target, kind=found.kind, field=field, before=before, after=after)

@@ -1,4 +1,4 @@
-"""Outputs of a playbook as text, as variables of a shell, as a host file, and as JSON values."""
+"""Outputs of a playbook as text, as variables of a shell, and as a host file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from pydantic import JsonValue
-
+from vsphere_ai.documents.outputs import Scalar
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import safe
-from vsphere_ai.sets.outputs import OutputItem, OutputValue, Scalar
+from vsphere_ai.sets.outputs import OutputItem, OutputValue
 
 
 def outputs_text(outputs: Sequence[OutputValue]) -> list[str]:
@@ -65,26 +64,6 @@ def hostfile_text(outputs: Sequence[OutputValue]) -> str:
         raise UsageError(f"{lists[0].name} has no value for {unknown.vm}: {unknown.reason}", "choose another output")
     lines = (f"{item.value}{f' slots={item.gpus}' if item.gpus else ''}" for item in lists[0].items)
     return "".join(f"{safe(line)}\n" for line in lines)
-
-
-def outputs_document(outputs: Sequence[OutputValue]) -> dict[str, JsonValue]:
-    """Return outputs by name as JSON values: `value` (null: not known, or refused), `vms`, `reasons`, `problems`."""
-    return {
-        each.name: {
-            "value": _plain(each.value),
-            "vms": [item.vm or None for item in each.items] if each.listed else each.items[0].vm or None,
-            "reasons": list(each.reasons) if not each.problems else [],
-            "problems": [
-                {"vm": p.vm, "rule": p.rule, "message": p.message, "help": p.help, "place": str(each.mark)}
-                for p in each.problems
-            ],
-        }
-        for each in outputs
-    }
-
-
-def _plain(value: Scalar | tuple[Scalar | None, ...] | None) -> JsonValue:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _shown(item: OutputItem) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import SCHEMA_VERSION
 from vsphere_ai.documents.run_lines import (
     EventLine,
     OutcomeLine,
@@ -16,11 +15,11 @@ from vsphere_ai.documents.run_lines import (
     TargetLine,
     WorldLine,
 )
-from vsphere_ai.model.text import escaped
 from vsphere_ai.model.world import World
-from vsphere_ai.planning.document import SCHEMA_VERSION, digest
+from vsphere_ai.planning.document import digest
 from vsphere_ai.planning.outcome import Outcome, RunEvent, RunOutcome, State
 from vsphere_ai.planning.planner import Plan
+from vsphere_ai.report.json_text import json_line
 
 
 def header_line(digest: str, steps: int, run: str = "", world: World | None = None) -> str:
@@ -29,7 +28,7 @@ def header_line(digest: str, steps: int, run: str = "", world: World | None = No
     if world is not None:
         keys = ("name", "address", "user", "inventory", "found", "lab")
         more["world"] = WorldLine(**{key: getattr(world, key) for key in keys})
-    return _line(RunLine(type="run", schema_version=SCHEMA_VERSION, digest=digest, steps=steps, run=run, **more))
+    return json_line(RunLine(type="run", schema_version=SCHEMA_VERSION, digest=digest, steps=steps, run=run, **more))
 
 
 def run_header(plan: Plan, world: World, run: str = "") -> str:
@@ -60,7 +59,7 @@ def event_line(event: RunEvent, clock: str) -> str:
         target = TargetLine(kind=step.target.kind, name=step.target.name, ref=step.target.ref)
         more |= {"step": event.planned.id, "summary": step.summary, "target": target}
     seconds = round(event.seconds, 3)
-    return _line(EventLine(type="event", time=clock, what=event.what, text=event.text, seconds=seconds, **more))
+    return json_line(EventLine(type="event", time=clock, what=event.what, text=event.text, seconds=seconds, **more))
 
 
 def summary_line(run: RunOutcome, exit_code: int = 0, remarks: Sequence[tuple[str, str]] = ()) -> str:
@@ -80,7 +79,7 @@ def summary_line(run: RunOutcome, exit_code: int = 0, remarks: Sequence[tuple[st
             "outcomes": tuple(_outcome(o) for o in run.outcomes),
         }
     )
-    return _line(line)
+    return json_line(line)
 
 
 def ended_line(exit_code: int, error: str, rule: str = "", remarks: Sequence[tuple[str, str]] = ()) -> str:
@@ -88,7 +87,7 @@ def ended_line(exit_code: int, error: str, rule: str = "", remarks: Sequence[tup
     more: dict[str, Any] = {"error": error} if error else {}
     more |= {"rule": rule} if rule else {}
     interrupted = exit_code in (129, 130, 143)
-    return _line(_nothing(exit_code, remarks).model_copy(update={"interrupted": interrupted, **more}))
+    return json_line(_nothing(exit_code, remarks).model_copy(update={"interrupted": interrupted, **more}))
 
 
 def _nothing(exit_code: int, remarks: Sequence[tuple[str, str]]) -> SummaryLine:
@@ -120,7 +119,3 @@ def _outcome(outcome: Outcome) -> OutcomeLine:
         reason=outcome.reason,
         rule=error.rule if error else outcome.rule,
     )
-
-
-def _line(document: DocumentPart) -> str:
-    return escaped(json.dumps(document.as_json(), ensure_ascii=False))

@@ -6,15 +6,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from vsphere_ai.documents.runs.summaries import PendingNameDocument, RunSummaryDocument
 from vsphere_ai.model.names.name_ranges import quoted
 from vsphere_ai.model.records.pending import PENDING
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.text import counted, duration, safe, shown
-from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
+from vsphere_ai.planning.document import NOT_REVERTED, Approved, ItemDocument
+from vsphere_ai.planning.run_document import (
+    ApprovedPart,
+    BegunStepDocument,
+    PendingActionDocument,
+    RunDocument,
+    RunScopeDocument,
+    StepNameDocument,
+)
 from vsphere_ai.report.folding import fitted, how_many, nameless, names, shape
 from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.plans.plan_order import number_ranges
@@ -31,71 +40,71 @@ KINDS: Mapping[str, TargetKind] = {"HostSystem": "host", "Datacenter": "datacent
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
-def summary(record: Journal, among: Sequence[RunSummary] | None = None) -> dict[str, object]:
+def summary(record: Journal, among: Sequence[RunSummary] | None = None) -> RunSummaryDocument:
     """Return a run in a few fields: who, where, when, and how it ended. `among` are all runs, when they are known."""
     known = look() if among is None else among  # which may close pending actions of this one
     run, seen = record.run, see(record)
-    return {
-        "run": record.id,
-        "state": state_of(seen, known),
-        "started": run.started,
-        "user": f"{run.user}@{run.machine}",
-        "vcenter": run.scope.vcenter,
-        "what": run.what,
-        "exit_code": run.exit_code,
-        "resume_command": way_on(seen, known),
-        "pending": [{"kind": p.kind, "name": p.target.name} for p in record.pending()],
-        "closed": run.closed,
-    }
+    return RunSummaryDocument(
+        run=record.id,
+        state=state_of(seen, known),
+        started=run.started,
+        user=f"{run.user}@{run.machine}",
+        vcenter=run.scope.vcenter,
+        what=run.what,
+        exit_code=run.exit_code,
+        resume_command=way_on(seen, known),
+        pending=tuple(PendingNameDocument(kind=p.kind, name=p.target.name) for p in record.pending()),
+        closed=run.closed,
+    )
 
 
-def run_document(record: Journal) -> dict[str, object]:
+def run_document(record: Journal) -> RunDocument:
     """Return everything that a journal holds of its run."""
     run, document, steps = record.run, record.documents.approved, record.steps()
     approved, begun = Approved.model_validate(document), {s.id for s in steps}
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **summary(record),
-        **({"world": approved.world} if approved.world else {}),
-        "ended": _ended(record),
-        "attempts": max((s.attempt for s in steps), default=0),
-        "signal": run.signal or None,
-        **({"stopped": run.stopped} if run.signal and run.stopped else {}),
-        "open": list(run.open),
-        "operation": record.id,
-        "lock": run.lock,
-        "process": run.pid,
-        "vsphere_ai": run.vsphere_ai,
-        "scope": {"inventory": run.inventory, **run.scope.model_dump()},
-        "approved": {
-            "items": document.get("items", []),
-            "impact": document.get("impact", {}),
-            **{key: document[key] for key in ("placed", "expected", "variables") if document.get(key)},
-        },
-        "steps": [_step(s) for s in steps],
-        "not_begun": [
-            {"id": s.id, "target": s.target.name, "summary": s.summary} for s in approved.steps if s.id not in begun
-        ],
-        "pending_actions": [_pending(each) for each in record.ever_pending()],
-        "journal": str(record.path),
-    }
+    shown = {key: getattr(approved, key) for key in ("placed", "expected", "variables") if document.get(key)}
+    more: dict[str, Any] = {"world": approved.world} if approved.world else {}
+    more |= {"stopped": run.stopped} if run.signal and run.stopped else {}
+    return RunDocument(
+        **vars(summary(record)),
+        **more,
+        ended=_ended(record),
+        attempts=max((s.attempt for s in steps), default=0),
+        signal=run.signal or None,
+        open=run.open,
+        operation=record.id,
+        lock=run.lock,
+        process=run.pid,
+        vsphere_ai=run.vsphere_ai,
+        scope=RunScopeDocument(inventory=run.inventory, **vars(run.scope)),
+        approved=ApprovedPart(items=approved.items, impact=approved.impact, **shown),
+        steps=tuple(map(_step, steps)),
+        not_begun=tuple(
+            StepNameDocument(id=s.id, target=s.target.name, summary=s.summary)
+            for s in approved.steps
+            if s.id not in begun
+        ),
+        pending_actions=tuple(map(_pending, record.ever_pending())),
+        journal=str(record.path),
+    )
 
 
-def _step(step: RecordedStep) -> dict[str, object]:
-    return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
+def _step(step: RecordedStep) -> BegunStepDocument:
+    none = {"ended": step.ended or None, "error": step.error or None, "task": step.task or None}
+    return BegunStepDocument(**{**vars(step), **none})
 
 
-def _pending(each: RecordedPending) -> dict[str, object]:
+def _pending(each: RecordedPending) -> PendingActionDocument:
     pending = each.pending
-    return {
-        "kind": pending.kind,
-        "name": pending.target.name,
-        "ref": pending.target.ref,
-        "detail": pending.detail,
-        "opened": each.opened,
-        "sent": each.sent or None,
-        "closed": each.closed or None,
-    }
+    return PendingActionDocument(
+        kind=pending.kind,
+        name=pending.target.name,
+        ref=pending.target.ref,
+        detail=pending.detail,
+        opened=each.opened,
+        sent=each.sent or None,
+        closed=each.closed or None,
+    )
 
 
 def runs_rows(records: Sequence[Journal], among: Sequence[RunSummary]) -> Iterator[tuple[str, ...]]:

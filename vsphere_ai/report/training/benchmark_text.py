@@ -1,21 +1,37 @@
-"""Results of benchmarks as text and as JSON values."""
+"""Results of benchmarks as text and as documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.benchmarks.baseline import ExpectedBandwidth
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.nccl.nccl_benchmark import NcclResult
 from vsphere_ai.benchmarks.nccl.nccl_checks import inferred_ranks
-from vsphere_ai.benchmarks.nccl.nccl_run import NcclMeasurement, NcclRun
+from vsphere_ai.benchmarks.nccl.nccl_run import NcclMeasurement, NcclRow, NcclRun
 from vsphere_ai.benchmarks.perftest import RailRate
 from vsphere_ai.benchmarks.programs.megatron import Throughput
 from vsphere_ai.benchmarks.published import Figure
+from vsphere_ai.benchmarks.result_documents import (
+    CellDocument,
+    MegatronFileDocument,
+    NcclDocument,
+    NcclRunDocument,
+    PairBandwidthDocument,
+    ParsedDocument,
+    PerftestFileDocument,
+    RanksDocument,
+    SizeDocument,
+    TrendDocument,
+    TrendsDocument,
+    VersionsDocument,
+    WayDocument,
+)
 from vsphere_ai.benchmarks.results import ParsedOther, ParsedRun, ParseResult
 from vsphere_ai.benchmarks.slow_part.layers import EVERYTHING
 from vsphere_ai.benchmarks.slow_part.trials import Trial
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import grouped, table
 
@@ -103,26 +119,37 @@ def learned_lines(learned: Sequence[ExpectedBandwidth]) -> Iterator[str]:
         yield f"learned: {about}: {each.busbw:.2f} GB/s of {counted(each.runs, 'run')}{spread}{seen}"
 
 
-def parsed_document(result: ParseResult) -> dict[str, object]:
-    """Return the runs as JSON values."""
-    runs = [_run_document(each) for each in result.runs]
-    others = [_other_document(each) for each in result.others]
-    return {"runs": runs, "others": others, "learned": result.learned}
+def parsed_document(result: ParseResult, findings: Iterable[Finding]) -> ParsedDocument:
+    """Return the runs of files as they are printed, with these findings."""
+    others = tuple(map(_other_document, result.others))
+    return ParsedDocument.of(findings, runs=_runs(result), others=others, learned=result.learned)
 
 
-def _other_document(parsed: ParsedOther) -> dict[str, object]:
+def _runs(result: ParseResult) -> tuple[NcclRunDocument, ...]:
+    return tuple(map(_run_document, result.runs))
+
+
+def _other_document(parsed: ParsedOther) -> MegatronFileDocument | PerftestFileDocument:
     run = parsed.run
     if isinstance(run, Throughput):
-        figures = {
-            "iterations": run.iterations,
-            "ms": run.time,
-            "tflops": run.tflops,
-            "samples_per_second": run.samples,
-        }
-        return {"file": parsed.file, "benchmark": "megatron", **figures}
-    figures = {"gbits": run.bandwidth, "latency_us": run.latency, "bandwidth_without_unit": run.shown_bandwidth}
-    about = {"title": run.title, "device": run.device, "link": run.link}
-    return {"file": parsed.file, "benchmark": "perftest", **about, **figures}
+        return MegatronFileDocument(
+            file=parsed.file,
+            benchmark="megatron",
+            iterations=run.iterations,
+            ms=run.time,
+            tflops=run.tflops,
+            samples_per_second=run.samples,
+        )
+    return PerftestFileDocument(
+        file=parsed.file,
+        benchmark="perftest",
+        title=run.title,
+        device=run.device,
+        link=run.link,
+        gbits=run.bandwidth,
+        latency_us=run.latency,
+        bandwidth_without_unit=run.shown_bandwidth,
+    )
 
 
 def _other_lines(parsed: ParsedOther) -> Iterator[str]:
@@ -143,34 +170,43 @@ def _other_lines(parsed: ParsedOther) -> Iterator[str]:
             yield f"  latency: {run.latency:g} µs"
 
 
-def _run_document(parsed: ParsedRun) -> dict[str, object]:
+def _run_document(parsed: ParsedRun) -> NcclRunDocument:
     run = parsed.run
     found = inferred_ranks(run)
-    return {
-        "file": parsed.file,
-        "collectives": [c.name for c in run.collectives],
-        "ranks": {"declared": run.declared_ranks, "inferred": str(found) if found and not found.contradict else None},
-        "busbw": run.peak,
-        "size": run.largest,
-        "average": run.average.value if run.average else None,
-        "out_of_bounds": run.out_of_bounds,
-        "versions": {"nccl_tests": run.tests_version, "nccl": run.nccl_version},
-        "devices": run.devices,
-        "rows": [
-            {"size": r.size, "count": r.count, "type": r.type, "redop": r.redop, "root": r.root}
-            | {"out_of_place": _values(r.out_of_place), "in_place": _values(r.in_place)}
-            for r in run.rows
-        ],
-        "channels": dict(run.transport.channels),
-        "published": parsed.published,
-    }
+    inferred = str(found) if found and not found.contradict else None
+    return NcclRunDocument(
+        file=parsed.file,
+        collectives=tuple(c.name for c in run.collectives),
+        ranks=RanksDocument(declared=run.declared_ranks, inferred=inferred),
+        busbw=run.peak,
+        size=run.largest,
+        average=run.average.value if run.average else None,
+        out_of_bounds=run.out_of_bounds,
+        versions=VersionsDocument(nccl_tests=run.tests_version, nccl=run.nccl_version),
+        devices=tuple(run.devices),
+        rows=tuple(map(_size_document, run.rows)),
+        channels=dict(run.transport.channels),
+        published=parsed.published,
+    )
 
 
-def _values(measure: NcclMeasurement | None) -> dict[str, float | None] | None:
+def _size_document(row: NcclRow) -> SizeDocument:
+    return SizeDocument(
+        size=row.size,
+        count=row.count,
+        type=row.type,
+        redop=row.redop,
+        root=row.root,
+        out_of_place=_cell_document(row.out_of_place),
+        in_place=_cell_document(row.in_place),
+    )
+
+
+def _cell_document(measure: NcclMeasurement | None) -> CellDocument | None:
     if measure is None:
         return None
-    values = {"time_us": measure.time.value, "algbw": measure.algbw.value, "busbw": measure.busbw.value}
-    return {**values, "wrong": measure.wrong}
+    time, algbw, busbw = measure.time.value, measure.algbw.value, measure.busbw.value
+    return CellDocument(time_us=time, algbw=algbw, busbw=busbw, wrong=measure.wrong)
 
 
 def nccl_text(result: NcclResult) -> str:
@@ -188,18 +224,19 @@ def nccl_text(result: NcclResult) -> str:
     return "\n".join(filter(None, (text, *learned_lines(result.learned))))
 
 
-def nccl_document(result: NcclResult) -> dict[str, object]:
-    """Return what nccl-tests reached as JSON values; bus bandwidths in GB/s, null: not measured."""
-    return {
-        "trials": result.trials,
-        "rounds": result.rounds,
-        "learned": result.learned,
-        "runs": parsed_document(result.parsed)["runs"],
-        "pairs": [{"vms": pair, "busbw": value} for pair, value in result.pairs.items()],
-        "layers": layers_document(result.layers, result.slow),
-        "outcome": result.outcome,
-        "reference": result.reference,
-    }
+def nccl_document(result: NcclResult, findings: Iterable[Finding]) -> NcclDocument:
+    """Return what nccl-tests reached as it is printed, with these findings."""
+    return NcclDocument.of(
+        findings,
+        trials=result.trials,
+        rounds=result.rounds,
+        learned=result.learned,
+        runs=_runs(result.parsed),
+        pairs=tuple(PairBandwidthDocument(vms=pair, busbw=value) for pair, value in result.pairs.items()),
+        layers=tuple(_way_document(trial, value, result.slow) for trial, value in result.layers.items()),
+        outcome=result.outcome,
+        reference=result.reference,
+    )
 
 
 def pairs_text(pairs: Mapping[tuple[str, str], float | None], reference: float | None) -> str:
@@ -224,12 +261,9 @@ def layers_text(found: Mapping[Trial, float | None]) -> str:
     return table(("vms, in GB/s", *(way or EVERYTHING for way in ways)), rows)
 
 
-def layers_document(found: Mapping[Trial, float | None], slow: Mapping[Trial, float]) -> list[dict[str, object]]:
-    """Return VMs and pairs on each way as JSON values."""
-    return [
-        {"vms": t.vms, "way": t.layer or EVERYTHING, "busbw": value, "share": slow.get(t), "slow": t in slow}
-        for t, value in found.items()
-    ]
+def _way_document(trial: Trial, busbw: float | None, slow: Mapping[Trial, float]) -> WayDocument:
+    way = trial.layer or EVERYTHING
+    return WayDocument(vms=trial.vms, way=way, busbw=busbw, share=slow.get(trial), slow=trial in slow)
 
 
 def history_text(found: Sequence[Trend]) -> str:
@@ -252,13 +286,21 @@ def _history_table(found: Sequence[Trend]) -> str:
     return table(("what", "ranks", "size", "result", "newest", "runs", "change"), rows)
 
 
-def history_document(found: Sequence[Trend]) -> list[dict[str, object]]:
-    """Return the measurements as JSON values; `change` and `slope` are shares."""
-    return [
-        {"newest": t.newest, "results": t.count, "norm": t.norm, "change": t.change, "slope": t.slope}
-        | {"significant": t.is_significant, "worse": t.is_worse}
-        for t in found
-    ]
+def history_document(found: Sequence[Trend], findings: Iterable[Finding]) -> TrendsDocument:
+    """Return the measurements as they are printed, with these findings."""
+    return TrendsDocument.of(findings, measurements=tuple(map(_trend_document, found)))
+
+
+def _trend_document(trend: Trend) -> TrendDocument:
+    return TrendDocument(
+        newest=trend.newest,
+        results=trend.count,
+        norm=trend.norm,
+        change=trend.change,
+        slope=trend.slope,
+        significant=trend.is_significant,
+        worse=trend.is_worse,
+    )
 
 
 def rails_text(rates: Sequence[RailRate]) -> str:

@@ -1,18 +1,28 @@
-"""Results of training benchmarks (Megatron, scaling, burn) as text and as JSON values."""
+"""Results of training benchmarks (Megatron, scaling, burn) as text and as documents."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from textwrap import wrap
 
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.history import Trend
 from vsphere_ai.benchmarks.programs.burn import Burned, GpuVerdict
+from vsphere_ai.benchmarks.programs.scaling import ScalingStep
 from vsphere_ai.benchmarks.programs.training_results import BurnResult, MegatronResult, ScaleResult
-from vsphere_ai.model.finding import Finding, worst
-from vsphere_ai.model.nodes import Node
+from vsphere_ai.benchmarks.result_documents import (
+    AddedVmDocument,
+    BurnDocument,
+    BurnedGpuDocument,
+    BurnedVmDocument,
+    BurnSamplesDocument,
+    MegatronDocument,
+    ScalingDocument,
+    ScalingStepDocument,
+)
+from vsphere_ai.model.finding import Finding, Verdict, worst
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.report.layout import table
 
@@ -58,25 +68,29 @@ def _trend(trend: Trend) -> str:
     return f"{trend.change:+.1%} against {counted(trend.norm.count, 'earlier result')}: {verdict}"
 
 
-def megatron_document(result: MegatronResult) -> dict[str, object]:
-    """Return a run of Megatron as JSON values; a loss that is no number is a text."""
-    reached = result.reached
-    loss = result.loss
-    return {
-        "vms": [node.vm for node in result.nodes],
-        "gpus": result.gpus,
-        "test": result.test.name,
-        "iterations": len(result.iterations),
-        "step_ms": reached.time if reached else None,
-        "spread": reached.spread if reached else None,
-        "tflops_per_gpu": reached.tflops if reached else None,
-        "samples_per_second": reached.samples if reached else None,
-        "tokens_per_second": result.tokens,
-        "loss": loss if loss is None or math.isfinite(loss) else str(loss),
-        "baseline": result.expected,
-        "change": result.trend.change if result.trend and result.trend.norm else None,
-        "log": result.tail,
-    }
+def megatron_document(result: MegatronResult, findings: Iterable[Finding]) -> MegatronDocument:
+    """Return a run of Megatron as it is printed, with these findings; a loss that is no number is a text."""
+    reached, loss = result.reached, result.loss
+    return MegatronDocument.of(
+        findings,
+        vms=tuple(node.vm for node in result.nodes),
+        gpus=result.gpus,
+        test=result.test.name,
+        iterations=len(result.iterations),
+        step_ms=reached.time if reached else None,
+        spread=reached.spread if reached else None,
+        tflops_per_gpu=reached.tflops if reached else None,
+        samples_per_second=reached.samples if reached else None,
+        tokens_per_second=result.tokens,
+        loss=loss if loss is None or math.isfinite(loss) else str(loss),
+        baseline=result.expected,
+        change=_change(result.trend),
+        log=result.tail,
+    )
+
+
+def _change(trend: Trend | None) -> float | None:
+    return trend.change if trend and trend.norm else None
 
 
 def scale_text(result: ScaleResult) -> str:
@@ -94,25 +108,17 @@ def scale_text(result: ScaleResult) -> str:
     return "\n".join(lines)
 
 
-def scale_document(result: ScaleResult) -> dict[str, object]:
-    """Return the sizes as JSON values; efficiency is a share of linear."""
-    step = result.step
-    return {
-        "with": result.what,
-        "unit": result.unit,
-        "sizes": [
-            {"vms": s.vms, "value": s.value, "speedup": s.speedup, "efficiency": s.efficiency} for s in result.scales
-        ],
-        "falls": {
-            "from": step.before.vms,
-            "to": step.after.vms,
-            "lost": step.lost,
-            "added": [{"vm": vm, "host": result.hosts.get(vm, "")} for vm in step.added],
-        }
-        if step
-        else None,
-        "change": result.trend.change if result.trend and result.trend.norm else None,
-    }
+def scale_document(result: ScaleResult, findings: Iterable[Finding]) -> ScalingDocument:
+    """Return the sizes as they are printed, with these findings."""
+    falls = _step_document(result.step, result.hosts) if result.step else None
+    own = {"unit": result.unit, "sizes": result.scales, "falls": falls, "change": _change(result.trend)}
+    return ScalingDocument.of(findings, **{"with": result.what, **own})
+
+
+def _step_document(step: ScalingStep, hosts: Mapping[str, str]) -> ScalingStepDocument:
+    added = tuple(AddedVmDocument(vm=vm, host=hosts.get(vm, "")) for vm in step.added)
+    sizes = {"from": step.before.vms, "to": step.after.vms}
+    return ScalingStepDocument.model_validate({**sizes, "lost": step.lost, "added": added})
 
 
 def burn_text(result: BurnResult) -> str:
@@ -148,47 +154,41 @@ def _most(gpu: Burned) -> str:
     return f"{max(known):.0f}" if known else "-"
 
 
-def burn_document(result: BurnResult) -> dict[str, object]:
-    """Return the verdicts as JSON values: clocks and power are medians, temperature the highest."""
-    return {
-        "seconds": result.seconds,
-        "vms": [_vm_document(result, node) for node in result.nodes],
-        "gpus": [_gpu_document(each) for each in result.gpus],
-    }
+def burn_document(result: BurnResult, findings: Iterable[Finding]) -> BurnDocument:
+    """Return a burn as it is printed, with these findings."""
+    vms = tuple(
+        BurnedVmDocument(vm=node.vm, host=node.host, verdict=_verdict(result.checks(node.vm))) for node in result.nodes
+    )
+    gpus = tuple(map(_gpu_document, result.gpus))
+    return BurnDocument.of(findings, seconds=result.seconds, vms=vms, gpus=gpus)
 
 
-def _vm_document(result: BurnResult, node: Node) -> dict[str, object]:
-    checks = result.checks(node.vm)
-    return {"vm": node.vm, "host": node.host, "verdict": _verdict(checks)}
-
-
-def _verdict(checks: Sequence[Finding]) -> str:
+def _verdict(checks: Sequence[Finding]) -> Verdict:
     found = worst(checks)
     return "pass" if found == "info" else found
 
 
-def _gpu_document(each: GpuVerdict) -> dict[str, object]:
+def _gpu_document(each: GpuVerdict) -> BurnedGpuDocument:
     gpu, report = each.gpu, each.gpu.report
-    samples = {
-        "side": gpu.side,
-        "count": len(gpu.samples),
-        "clock_mhz": _value(s.clock for s in gpu.samples),
-        "power_w": _value(s.power for s in gpu.samples),
-        "temperature_c": max((s.temperature for s in gpu.samples if s.temperature is not None), default=None),
-        "throttle": sorted({f"0x{s.throttle:x}" for s in gpu.samples if s.throttle is not None}),
-    }
-    return {
-        "vm": gpu.vm,
-        "gpu": gpu.index,
-        "host": gpu.host,
-        "pci": gpu.pci,
-        "verdict": _verdict(each.checks),
-        "cycles": report.cycles if report else 0,
-        "steps_per_second": report.speed if report else None,
-        "digest": report.first if report else "",
-        "configuration": report.configuration if report else {},
-        "samples": samples,
-    }
+    return BurnedGpuDocument(
+        vm=gpu.vm,
+        gpu=gpu.index,
+        host=gpu.host,
+        pci=gpu.pci,
+        verdict=_verdict(each.checks),
+        cycles=report.cycles if report else 0,
+        steps_per_second=report.speed if report else None,
+        digest=report.first if report else "",
+        configuration=report.configuration if report else {},
+        samples=BurnSamplesDocument(
+            side=gpu.side,
+            count=len(gpu.samples),
+            clock_mhz=_value(s.clock for s in gpu.samples),
+            power_w=_value(s.power for s in gpu.samples),
+            temperature_c=max((s.temperature for s in gpu.samples if s.temperature is not None), default=None),
+            throttle=tuple(sorted({f"0x{s.throttle:x}" for s in gpu.samples if s.throttle is not None})),
+        ),
+    )
 
 
 def _value(values: Iterable[float | None]) -> float | None:

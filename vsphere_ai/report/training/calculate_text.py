@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
+from vsphere_ai.documents.training.calculations import CheckpointDocument, MemoryDocument
 from vsphere_ai.model.text import duration
 from vsphere_ai.training.checkpoint import Checkpoints
 from vsphere_ai.training.memory import Memory
@@ -22,16 +21,16 @@ def checkpoint_text(found: Checkpoints) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def checkpoint_document(found: Checkpoints) -> dict[str, JsonValue]:
-    """Return the same as JSON values: bytes and seconds."""
-    return {
-        "bytes": round(found.size),
-        "write_seconds": found.write,
-        "mtbf_seconds": found.mtbf,
-        "interval_seconds": found.daly,
-        "young_seconds": found.young,
-        "lost": found.lost,
-    }
+def checkpoint_document(found: Checkpoints) -> CheckpointDocument:
+    """Return the same as it is printed."""
+    return CheckpointDocument(
+        bytes=round(found.size),
+        write_seconds=found.write,
+        mtbf_seconds=found.mtbf,
+        interval_seconds=found.daly,
+        young_seconds=found.young,
+        lost=found.lost,
+    )
 
 
 def memory_text(found: Memory, have: float | None) -> str:
@@ -52,17 +51,17 @@ def memory_text(found: Memory, have: float | None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def memory_document(found: Memory, have: float | None) -> dict[str, JsonValue]:
-    """Return the same as JSON values, in bytes."""
-    return {
-        "weights": round(found.weights),
-        "gradients": round(found.gradients),
-        "optimizer": round(found.optimizer),
-        "activations": None if found.activations is None else round(found.activations),
-        "overhead": round(found.overhead),
-        "total": round(found.total),
-        "fits": None if have is None else found.total <= have,
-    }
+def memory_document(found: Memory, have: float | None) -> MemoryDocument:
+    """Return the same as it is printed."""
+    return MemoryDocument(
+        weights=round(found.weights),
+        gradients=round(found.gradients),
+        optimizer=round(found.optimizer),
+        activations=None if found.activations is None else round(found.activations),
+        overhead=round(found.overhead),
+        total=round(found.total),
+        fits=None if have is None else found.total <= have,
+    )
 
 
 def bytes_text(number: float) -> str:

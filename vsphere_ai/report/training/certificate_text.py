@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 
-from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement, saved
+from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
+from vsphere_ai.health.certificate_document import digest_of
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted, duration, safe
-from vsphere_ai.planning.document import dumps
 from vsphere_ai.report.folding import fitted
 from vsphere_ai.report.layout import grouped
 
@@ -18,17 +18,12 @@ VERDICTS: Mapping[str, tuple[str, str]] = {"assess": ("verdict", " of rules"), "
 """Gates that judge: what each of their results is, and of what."""
 
 
-def certificate_json(certificate: Certificate) -> str:
-    """Return the content of the file of a certificate."""
-    return dumps(saved(certificate))
-
-
 def certificate_text(certificate: Certificate, width: int, kept: Collection[str] = ()) -> str:
     """Return a certificate as text: a line per gate, and why those that did not pass did not, with remedies."""
     lines = [
         f"Acceptance of {safe(certificate.set)}, vCenter {safe(certificate.vcenter)}: {certificate.status.upper()}",
         f"issued {certificate.issued:%Y-%m-%d %H:%M} UTC by {safe(certificate.tool)}, "
-        f"on {_facts(certificate)}, digest {certificate.digest[:12]}",
+        f"on {_facts(certificate)}, digest {digest_of(certificate)[:12]}",
         "",
     ]
     for gate in certificate.gates:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from vsphere_ai.benchmarks.result_documents import CrossoverLine, CrossoverTrialDocument
 from vsphere_ai.benchmarks.slow_part.crossover import Answer, Crossover
 from vsphere_ai.benchmarks.slow_part.trials import Trial
-from vsphere_ai.documents.findings import findings_document
-from vsphere_ai.model.text import escaped, safe
+from vsphere_ai.documents.findings import FindingDocument
+from vsphere_ai.model.text import safe
 
 Measured = Mapping[Trial, float | None]
 
@@ -29,20 +29,22 @@ def _figure(found: Measured, trial: Trial) -> str:
     return f"{value:.2f} GB/s" if value is not None else "not measured"
 
 
-def verdict_line(test: Crossover, answer: Answer, before: Measured, after: Measured) -> str:
-    """Return the figures, the answer and its finding as a line of JSON; GB/s of bus bandwidth, null: not measured."""
-    trials = [{"vms": t.vms, "runs": t.runs, "before": before.get(t), "moved": after.get(t)} for t in test.trials]
-    suspect = test.suspect
-    found = {
-        "type": "verdict",
-        "answer": answer,
-        "vm": suspect.vm,
-        "host": suspect.host,
-        "to": test.healthy.host if test.healthy else test.to,
-        "swapped_with": test.healthy.vm if test.healthy else "",
-        "gpus": [gpu.host_pci for gpu in suspect.gpus],
-        "vmnics": [rail.vmnic for rail in suspect.rails if rail.vmnic],
-        "trials": trials,
-        **findings_document((test.finding(answer),)),
-    }
-    return escaped(json.dumps(found, ensure_ascii=False))
+def verdict_line(test: Crossover, answer: Answer, before: Measured, after: Measured) -> CrossoverLine:
+    """Return the figures, the answer and its finding as a line."""
+    suspect, finding = test.suspect, test.finding(answer)
+    return CrossoverLine(
+        type="verdict",
+        answer=answer,
+        vm=suspect.vm,
+        host=suspect.host,
+        to=test.healthy.host if test.healthy else test.to,
+        swapped_with=test.healthy.vm if test.healthy else "",
+        gpus=tuple(gpu.host_pci for gpu in suspect.gpus),
+        vmnics=tuple(rail.vmnic for rail in suspect.rails if rail.vmnic),
+        trials=tuple(
+            CrossoverTrialDocument(vms=t.vms, runs=t.runs, before=before.get(t), moved=after.get(t))
+            for t in test.trials
+        ),
+        verdict=finding.verdict,
+        findings=(FindingDocument.of(finding),),
+    )

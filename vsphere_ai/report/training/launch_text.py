@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from pydantic import JsonValue
-
+from vsphere_ai.documents.training.launches import (
+    JobRunDocument,
+    LaunchDocument,
+    LogsDocument,
+    NcclSettingDocument,
+    NodeErrorDocument,
+    NodeFileDocument,
+    NodeLaunchDocument,
+    NodeProcessDocument,
+    NodeStateDocument,
+    ProgressDocument,
+    StepsDocument,
+    SuspectDocument,
+)
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.names.written_names import shell_word
+from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import counted, plain, safe
 from vsphere_ai.training.launch import Launch, LaunchProcess, NodeLaunch
 from vsphere_ai.training.progress import JobProgress, Suspect
@@ -27,15 +40,15 @@ def launch_text(launch: Launch) -> str:
     return "\n".join(_lines(launch)) + "\n"
 
 
-def launch_document(launch: Launch) -> dict[str, JsonValue]:
-    """Return a launch as JSON values."""
-    return {
-        "job": launch.job.training_job,
-        "mode": launch.mode,
-        "run": launch.run,
-        "notes": list(launch.notes),
-        "nodes": [_node_document(number, each) for number, each in enumerate(launch.nodes)],
-    }
+def launch_document(launch: Launch) -> LaunchDocument:
+    """Return a launch as it is printed."""
+    return LaunchDocument(
+        job=launch.job.training_job,
+        mode=launch.mode,
+        run=launch.run,
+        notes=tuple(launch.notes),
+        nodes=tuple(_node_document(number, each) for number, each in enumerate(launch.nodes)),
+    )
 
 
 def _lines(launch: Launch) -> Iterator[str]:
@@ -84,30 +97,28 @@ def _process_lines(process: LaunchProcess, *, several: bool) -> Iterator[str]:
     yield f"    {' '.join(map(shell_word, process.argv))}"
 
 
-def _node_document(number: int, each: NodeLaunch) -> dict[str, JsonValue]:
+def _node_document(number: int, each: NodeLaunch) -> NodeLaunchDocument:
     node = each.node
-    nccl: list[JsonValue] = [{"name": s.name, "value": s.value, "reason": s.reason} for s in each.nccl]
-    return {
-        "rank": number,
-        "vm": node.vm,
-        "address": node.address,
-        "host": node.host or None,
-        "gpus": len(node.gpus),
-        "nccl": nccl,
-        "processes": [_process_document(p) for p in each.processes],
-        "files": [{"name": f.name, "text": f.text, "executable": f.executable} for f in each.files],
-    }
+    return NodeLaunchDocument(
+        rank=number,
+        vm=node.vm,
+        address=node.address,
+        host=node.host or None,
+        gpus=len(node.gpus),
+        nccl=tuple(NcclSettingDocument(name=s.name, value=s.value, reason=s.reason) for s in each.nccl),
+        processes=tuple(map(_process_document, each.processes)),
+        files=tuple(NodeFileDocument(name=f.name, text=f.text, executable=f.executable) for f in each.files),
+    )
 
 
-def _process_document(process: LaunchProcess) -> dict[str, JsonValue]:
-    env: Mapping[str, str] = process.env
-    return {
-        "name": process.name,
-        "order": process.order,
-        "ranks": [r.rank for r in process.ranks],
-        "argv": list(process.argv),
-        "env": dict(env),
-    }
+def _process_document(process: LaunchProcess) -> NodeProcessDocument:
+    return NodeProcessDocument(
+        name=process.name,
+        order=process.order,
+        ranks=tuple(r.rank for r in process.ranks),
+        argv=tuple(process.argv),
+        env=dict(process.env),
+    )
 
 
 def run_text(result: LaunchResult) -> str:
@@ -136,37 +147,39 @@ def run_text(result: LaunchResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run_document(result: LaunchResult) -> dict[str, JsonValue]:
-    """Return how a run stands as JSON values."""
+def run_document(result: LaunchResult) -> JobRunDocument:
+    """Return how a run stands as it is printed."""
     head = result.head
     known = head if isinstance(head, NodeRun) else NodeRun()
-    nodes: list[JsonValue] = []
-    for number, node in enumerate(result.nodes):
-        found = result.found[node.vm]
-        about: dict[str, JsonValue] = {"rank": number, "vm": node.vm, "host": node.host or None}
-        if isinstance(found, VsphereAiError):
-            about |= {"error": {"rule": found.rule, "message": found.message}}
-        else:
-            about |= {
-                "state": found.state,
-                "processes": dict(found.processes),
-                "left": list(found.left),
-                "unsure": found.unsure,
-                "steps": {n: {"step": c.step, "age": round(c.age, 1), "mean": c.mean} for n, c in found.steps.items()},
-            }
-            about["supervisor"] = found.alive
-        nodes.append(about)
-    return {
-        "run": result.run,
-        "outcome": known.outcome or None,
-        "reason": known.reason or None,
-        "attempt": known.attempt,
-        "over": result.is_over,
-        "progress": _progress_document(result.progress) if result.progress else None,
-        "scripts": {path: {text: list(vms) for text, vms in own.items()} for path, own in result.scripts().items()},
-        "lost": {result.nodes[number].vm: why for number, why in result.lost.items() if number < len(result.nodes)},
-        "nodes": nodes,
-    }
+    return JobRunDocument(
+        run=result.run,
+        outcome=known.outcome or None,
+        reason=known.reason or None,
+        attempt=known.attempt,
+        over=result.is_over,
+        progress=_progress_document(result.progress) if result.progress else None,
+        scripts=result.scripts(),
+        lost={result.nodes[number].vm: why for number, why in result.lost.items() if number < len(result.nodes)},
+        nodes=tuple(_state_document(number, node, result.found[node.vm]) for number, node in enumerate(result.nodes)),
+    )
+
+
+def _state_document(rank: int, node: Node, found: NodeRun | VsphereAiError) -> NodeStateDocument:
+    host = node.host or None
+    if isinstance(found, VsphereAiError):
+        error = NodeErrorDocument(rule=found.rule, message=found.message)
+        return NodeStateDocument(rank=rank, vm=node.vm, host=host, error=error)
+    return NodeStateDocument(
+        rank=rank,
+        vm=node.vm,
+        host=host,
+        state=found.state,
+        processes=found.processes,
+        left=found.left,
+        unsure=found.unsure,
+        steps={n: StepsDocument(step=c.step, age=round(c.age, 1), mean=c.mean) for n, c in found.steps.items()},
+        supervisor=found.alive,
+    )
 
 
 def _progress_lines(result: LaunchResult) -> list[str]:
@@ -192,19 +205,23 @@ def _suspect(each: Suspect) -> str:
     return f"{rank} ({place}{f', process {each.pid}' if each.pid else ''}): {each.reason}"
 
 
-def _progress_document(found: JobProgress) -> dict[str, JsonValue]:
-    suspects: list[JsonValue] = [
-        {
-            "rank": each.rank if each.rank >= 0 else None,
-            "vm": each.vm,
-            "host": each.host or None,
-            "gpu": each.gpu or None,
-            "pid": each.pid or None,
-            "reason": each.reason,
-        }
-        for each in found.suspects
-    ]
-    return {"verdict": found.verdict, "reason": found.reason, "suspects": suspects, "notes": list(found.notes)}
+def _progress_document(found: JobProgress) -> ProgressDocument:
+    return ProgressDocument(
+        verdict=found.verdict,
+        reason=found.reason,
+        suspects=tuple(
+            SuspectDocument(
+                rank=each.rank if each.rank >= 0 else None,
+                vm=each.vm,
+                host=each.host or None,
+                gpu=each.gpu or None,
+                pid=each.pid or None,
+                reason=each.reason,
+            )
+            for each in found.suspects
+        ),
+        notes=tuple(found.notes),
+    )
 
 
 def _script_lines(result: LaunchResult) -> list[str]:
@@ -231,12 +248,10 @@ def logs_text(result: LogsResult) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def logs_document(result: LogsResult) -> dict[str, JsonValue]:
-    """Return what processes wrote as JSON values; null where a node cannot be asked."""
-    logs: dict[str, JsonValue] = {
-        vm: None if isinstance(found, VsphereAiError) else dict(found) for vm, found in result.logs.items()
-    }
-    return {"run": result.run, "logs": logs}
+def logs_document(result: LogsResult) -> LogsDocument:
+    """Return what processes wrote as it is printed; null where a node cannot be asked."""
+    logs = {vm: None if isinstance(found, VsphereAiError) else dict(found) for vm, found in result.logs.items()}
+    return LogsDocument(run=result.run, logs=logs)
 
 
 def _outcome(result: LaunchResult) -> str:

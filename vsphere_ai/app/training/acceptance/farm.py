@@ -37,17 +37,15 @@ from vsphere_ai.health.certificate import (
     changes_since,
     is_unknown,
     of_not_asked,
-    opened,
     renewed,
-    saved,
     void,
     with_open_failures,
     without_void,
 )
+from vsphere_ai.health.certificate_document import certificate_document, open_certificate
 from vsphere_ai.health.guest_probes import CERTIFIED
 from vsphere_ai.language.inventories.inventory import Inventory
 from vsphere_ai.language.yaml_files.document import content_of
-from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.nodes import Node
@@ -150,11 +148,9 @@ def verify_certificate(request: AcceptRequest, emit: Emit = ignore) -> Certifica
 def read_certificate(path: Path) -> Certificate:
     """Return the certificate of a file; `UsageError` when there is none, or when it was edited."""
     try:
-        return opened(json_value(content_of(path, "certificate", DOCUMENT)))
+        return open_certificate(content_of(path, "certificate", DOCUMENT), str(path))
     except ValueError as error:
-        raise UsageError(
-            f"{path}: {error}", "take the acceptance again with another file", rule="usage.certificate"
-        ) from None
+        raise UsageError(f"{error}", "take the acceptance again with another file", rule="usage.certificate") from None
 
 
 def _acceptance(request: AcceptRequest, emit: Emit) -> Acceptance:
@@ -234,7 +230,7 @@ def _inputs(request: AcceptRequest) -> Facts:
 
 def _write(made: Certificate, path: Path) -> None:
     """Write the certificate whole or not at all; only its owner can read it."""
-    write_output(path, json.dumps(saved(made), indent=2))
+    write_output(path, json.dumps(certificate_document(made).as_json(), indent=2))
 
 
 def _now() -> datetime:

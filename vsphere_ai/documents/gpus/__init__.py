@@ -1,0 +1,1 @@
+"""Documents of GPUs: MIG layouts and vGPU types."""

@@ -1,0 +1,1 @@
+"""Documents of networks: RDMA devices, network files of guests, topologies, manifests."""

@@ -1,0 +1,1 @@
+"""Documents of what is looked up: explanations of names, and privileges of an account."""

@@ -1,0 +1,1 @@
+"""Documents of runs: their list, their record, locks, and drift between readings."""

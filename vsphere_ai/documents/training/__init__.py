@@ -1,0 +1,1 @@
+"""Documents of training: launches, benchmarks and calculations."""
