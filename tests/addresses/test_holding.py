@@ -123,13 +123,26 @@ def test_there_is_no_address_for_an_index_beyond(index):
         with_count(AddressLedger(), nic(), 3).holdings[nic()].of(index)
 
 
+PART = '"block":1,"spare":0,"released":[]'
+
+
 @pytest.mark.parametrize(
-    "text", ['{"version":2,"holdings":{}}', "[]", "{", '{"version":1,"holdings":{"a/b/4":{"held":["p 10.0.0.1"]}}}']
+    ("text", "message"),
+    [
+        ('{"version":2,"holdings":{}}', "ledger:1:12: version: it was written by another version of vsphere-ai"),
+        ("[]", "ledger:1:1: it should be an object"),
+        ("{", "ledger:1:1: it is not JSON"),
+        ('{"version":1,"vms":1}', "ledger:1:1: holdings: it is missing"),
+        ('{"version":1,"vms":1,"holdings":{"a/b/4":{"held":["p 10.0.0.1"]}}}', "holdings.a/b/4.block: it is missing"),
+        (f'{{"version":1,"vms":1,"holdings":{{"a/b":{{"held":[],{PART}}}}}}}', "a/b"),
+        (f'{{"version":1,"vms":1,"holdings":{{"a/b/4":{{"held":["p"],{PART}}}}}}}', "not enough values"),
+    ],
 )
-def test_a_text_that_is_no_ledger_is_refused(text):
+def test_a_text_that_is_no_ledger_is_refused_with_its_place(text, message):
     with pytest.raises(Conflict) as refused:
         read_ledger(text)
     assert refused.value.rule == "leases.unreadable"
+    assert message in refused.value.message
 
 
 class Leases(RuleBasedStateMachine):

@@ -153,7 +153,7 @@ def test_files_of_all_benchmarks_are_read(tmp_path):
         "in the unit of the run's options",
     ):
         assert words in shown
-    benchmarks = [each["benchmark"] for each in parsed_document(found)["others"]]
+    benchmarks = [each.benchmark for each in parsed_document(found, found.findings).others]
     assert benchmarks == ["perftest", "megatron", "perftest", "perftest"]
 
 

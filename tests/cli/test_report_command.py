@@ -15,7 +15,8 @@ from support.journals import create
 
 from vsphere_ai.cli.console import json_stream
 from vsphere_ai.cli.main import main
-from vsphere_ai.health.certificate import Certificate, Gate, Measurement, saved
+from vsphere_ai.health.certificate import Certificate, Gate, Measurement
+from vsphere_ai.health.certificate_document import certificate_document
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
 
@@ -48,7 +49,7 @@ def certificate(tmp_path):
     gates = (Gate("assess", (Measurement("reliability.ha", "warn", "vSphere HA is off"),)),)
     made = Certificate("vc01", "train", "vsphere-ai 1", datetime(2026, 11, 23, tzinfo=UTC), gates)
     path = tmp_path / "certificate.json"
-    path.write_text(json.dumps(saved(made)), "utf-8")
+    path.write_text(json.dumps(certificate_document(made).as_json()), "utf-8")
     return path
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.documents.findings import FindingDocument, findings_document
+from vsphere_ai.documents.findings import DoctorDocument, FindingDocument
 from vsphere_ai.errors import Mark
 from vsphere_ai.model.finding import VERDICTS, Finding, Subject
 from vsphere_ai.model.state import Target
@@ -35,13 +35,13 @@ def test_what_is_written_is_read_back(finding):
 
 
 def test_a_target_has_no_key_that_says_nothing():
-    found = findings_document([Finding(Target("vm", "train-01", "vm-1"), "vm.tools", "warn", "old")])
+    found = DoctorDocument.of([Finding(Target("vm", "train-01", "vm-1"), "vm.tools", "warn", "old")]).as_json()
     (finding,) = found["findings"]
     assert (found["verdict"], finding["target"]) == ("warn", {"kind": "vm", "name": "train-01", "ref": "vm-1"})
 
 
 @pytest.mark.parametrize("verdicts", [(), ("pass",), ("pass", "fail", "unknown")])
 def test_the_document_has_the_worst_verdict(verdicts):
-    found = findings_document([Finding(None, "x", v, "") for v in verdicts])
+    found = DoctorDocument.of(Finding(None, "x", v, "") for v in verdicts).as_json()
     assert found["verdict"] == max(verdicts, key=VERDICTS.index, default="pass")
     assert len(found["findings"]) == len(verdicts)

@@ -76,12 +76,12 @@ def test_after_a_run_there_is_more_to_say(cli, tmp_path):
     assert "left_over" in judged("capacity", cli.out)["verdict"]
     names = ("train-01", "train-02")
     assert cli("rdma", "trace", *names, "-o", "json") in (0, 1), cli.err
-    assert [p["vms"] for p in judged("trace", cli.out)["pairs"]] == [list(pair) for pair in pairwise(names)]
+    assert [p["vms"] for p in judged("rdma-trace", cli.out)["pairs"]] == [list(pair) for pair in pairwise(names)]
     assert cli("verify", MISSION, "-o", "json") == 0
     assert judged("verify", cli.out)["as_wanted"]
 
 
-@pytest.mark.parametrize("name", ["plan", "verify", "check", "capacity", "trace", "doctor"])
+@pytest.mark.parametrize("name", ["plan", "verify", "check", "capacity", "rdma-trace", "doctor"])
 def test_what_is_no_such_document_is_refused(name):
     schema = json.loads((ROOT / "docs" / "schemas" / f"{name}.schema.json").read_text("utf-8"))
     for document in ({}, [], {"schema_version": 1}, {"schema_version": 2, "checks": []}):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import yaml
+from support.estates import estate
 
 from vsphere_ai.app.vms.guest_network import GuestNetworkResult
 from vsphere_ai.guests.cloud_init import Guest, extra_config
@@ -41,7 +42,7 @@ def test_what_this_tool_gave_is_shown_with_a_line_per_nic():
     assert list(yaml.safe_load_all(text)) == [yaml.safe_load(one.text)] * 2
     assert text.startswith("# trn-01\n#   mgmt  00:50:56:00:00:01  10.0.0.11/24")
     assert remarks_text([one]) == ""
-    assert networks_document([one])[0]["network"] == one.text
+    assert networks_document(estate(), [one]).vms[0].network == one.text
 
 
 def test_a_file_of_another_form_is_shown_and_said_to_be_one():
@@ -75,7 +76,7 @@ def test_why_a_vm_has_none(settings, words):
     assert words in one.reason
     assert (networks_text([one]), one.is_valid) == ("", False)
     assert remarks_text([one]) == f"trn-01: {one.reason}\n"
-    assert networks_document([one])[0]["network"] is None
+    assert networks_document(estate(), [one]).vms[0].network is None
 
 
 def test_settings_that_cannot_be_read_are_no_missing_ones():

@@ -1,6 +1,7 @@
 """The certificate: what fails, what is void after a change, what a newer test clears, and that it cannot be edited."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations, permutations
@@ -10,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import certificate as cert
-from vsphere_ai.health.certificate import Certificate, Gate, Measurement, changes_since, opened, renewed, saved, void
+from vsphere_ai.health.certificate import Certificate, Gate, Measurement, changes_since, renewed, void
+from vsphere_ai.health.certificate_document import certificate_document, digest_of, open_certificate
 from vsphere_ai.model.finding import VERDICTS, worst_verdict
+
+
+def saved(made):
+    return certificate_document(made).as_json()
+
+
+def opened(content):
+    return open_certificate(json.dumps(content).encode(), "c.json")
+
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 RANK = tuple(verdict for verdict in VERDICTS if verdict != "info")
@@ -59,21 +70,30 @@ def test_the_worst_counts_and_unknown_is_worse_than_warn(order):
 
 @given(certificates)
 def test_a_certificate_is_read_back_as_it_was_written(made):
-    text = json.dumps(saved(made))
-    assert opened(json.loads(text)) == made
+    assert opened(saved(made)) == made
 
 
 @given(certificates, certificates)
 def test_an_edited_certificate_is_refused(one, other):
-    assert (one.digest == other.digest) == (one == other)
+    assert (digest_of(one) == digest_of(other)) == (one == other)
     edited = saved(one) | {"vcenter": one.vcenter + "x"}
     with pytest.raises(ValueError, match="edited"):
         opened(edited)
 
 
-@pytest.mark.parametrize("content", [None, [], {}, {"digest": "x"}, {"digest": "x", "gates": 1}, "certificate"])
-def test_what_is_no_certificate_is_refused(content):
-    with pytest.raises(ValueError, match="certificate"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "c.json:1:1: it should be an object"),
+        ([], "c.json:1:1: it should be an object"),
+        ({}, "c.json:1:1: vcenter: it is missing"),
+        ({"vcenter": "a", "set": 1}, "c.json:1:25: set: it should be a valid string"),
+        ({"schema_version": 2}, "c.json:1:20: schema_version: it was written by another version"),
+        ("certificate", "c.json:1:1: it should be an object"),
+    ],
+)
+def test_what_is_no_certificate_is_named_with_its_place(content, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         opened(content)
 
 
@@ -144,5 +164,5 @@ def test_a_guest_that_cannot_be_asked_is_named_and_its_facts_are_not_known():
     assert [(f.rule, f.verdict, f.target.name) for f in blind.findings if f.verdict != "pass"] == [
         ("accept.not-asked", "warn", "train-02")
     ]
-    assert opened(json.loads(json.dumps(saved(blind)))) == blind
+    assert opened(saved(blind)) == blind
     assert saved(blind)["verdict"] == "warn"

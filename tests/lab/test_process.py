@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from vsphere_ai.cli.setup.lab import command
 from vsphere_ai.errors import InputError, UsageError
 from vsphere_ai.lab.front import process
+from vsphere_ai.lab.front.record import LabRecord, read_record
 from vsphere_ai.language.inventories.inventory import load_inventory
 
 BARE = "name: bare\nhosts: [{name: esx1}]\n"
@@ -115,11 +116,16 @@ def test_somebody_elses_process_number_is_never_killed(directory):
     try:
         text = {
             "pid": bystander.pid,
+            "url": "https://127.0.0.1:1/sdk",
             "port": 1,
+            "control_port": 1,
             "token": "t",
             "scenario": "default",
+            "scenario_file": "",
             "scenario_digest": "",
             "run_jobs": False,
+            "hosts": 1,
+            "vms": 1,
         }
         (directory / "lab.json").write_text(json.dumps(text), encoding="utf-8")
         assert not process.stop(directory)
@@ -127,6 +133,41 @@ def test_somebody_elses_process_number_is_never_killed(directory):
     finally:
         bystander.kill()
         bystander.wait()
+
+
+RECORD = LabRecord(1, "https://127.0.0.1:1/sdk", 1, 1, "default", "", "", run_jobs=False, hosts=1, vms=1, token="t")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", ":1:1: it is not JSON"),
+        (RECORD.as_text()[:40], ":3:10: it is not JSON"),
+        ("[]", ":1:1: it should be an object"),
+        ('{"pid": 1}', ":1:1: url: it is missing"),
+        (RECORD.as_text().replace('"port": 1', '"port": "1"'), ":4:3: port: it should be of type int"),
+        (RECORD.as_text().replace('"format": 1', '"format": 2'), ":13:3: format: another version of vsphere-ai"),
+    ],
+)
+def test_a_damaged_record_is_named_and_not_taken_for_no_lab(directory, content, message):
+    directory.mkdir()
+    path = directory / "lab.json"
+    path.write_text(content, encoding="utf-8")
+    for look in (process.find, process.stop):
+        with pytest.raises(process.LabFailed) as damaged:
+            look(directory)
+        assert damaged.value.message.startswith(f"{path}{message}")
+        assert str(directory) in damaged.value.remedy
+    assert path.read_text("utf-8") == content
+    path.unlink()
+
+
+def test_a_record_of_an_earlier_version_is_read(directory):
+    directory.mkdir()
+    older = {key: value for key, value in json.loads(RECORD.as_text()).items() if key != "format"}
+    (directory / "lab.json").write_text(json.dumps(older), encoding="utf-8")
+    assert read_record(directory) == RECORD
+    (directory / "lab.json").unlink()
 
 
 def test_sigterm_ends_the_process_cleanly(directory):

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
+from vsphere_ai.health.certificate_document import digest_of
 from vsphere_ai.report.report_in import report_in
 from vsphere_ai.report.training import certificate_text as text
 
@@ -60,7 +61,7 @@ def test_markdown_has_numbers_facts_and_checksums():
         assert f"| {words} |" in row
     assert "| build | 17867351 | host:esx01 |" in shown
     assert "| attest.yml | ab |" in shown
-    assert MADE.digest in shown
+    assert digest_of(MADE) in shown
 
 
 def test_ctrf_counts_what_did_not_run_as_failed():

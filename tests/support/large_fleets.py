@@ -43,7 +43,7 @@ def _shard(name: str, number: int) -> dict[str, Any]:
 def plan(hosts: int, vms: int) -> dict[str, Any]:
     """Return a fleet plan of which no vCenter is refused."""
     count = min(hosts, MOST)
-    more: dict[str, Any] = {"desired": {}, "scope": {}}
+    more: dict[str, Any] = {"desired": {}, "scope": {}, "seal": "0" * 64}
     plans = [{**large_reports.plan(hosts // count, vms // count), **more, "digest": f"{n:064x}"} for n in range(count)]
     return {
         "schema_version": 1,

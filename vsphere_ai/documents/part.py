@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 
@@ -17,7 +15,7 @@ class DocumentPart(BaseModel):
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     @property
-    def keywords(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, object]:
         """The values that were set, by their names: for a document that has the same keys and more."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 

@@ -119,7 +119,8 @@ def as_draft7(node: Any) -> Any:
     if "patternProperties" in found:
         found.setdefault("additionalProperties", False)
     if "$ref" in found and len(found) > 1:  # draft-07 does not look at what stands beside a reference
-        found = {**found, "allOf": [{"$ref": found.pop("$ref")}]}
+        reference = found.pop("$ref")
+        found = {**found, "allOf": [{"$ref": reference}]}
     return found
 
 

@@ -72,7 +72,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
 
     found = explain(request)
     answer, lines = text.explained(found.case, found.pooled)
-    document = MigLayoutDocument(**answer.keywords, notes=tuple(found.notes))
+    document = MigLayoutDocument.model_validate({**answer.keywords, "notes": found.notes})
     _echo(form, document, [*lines, *text.note_lines(found.notes)])
     _exit(impossible=is_impossible(found.case))
 
@@ -99,7 +99,7 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
         _plan_host(request, replace(estate, limit=host), form)
         return
     case = plan_layout(request)
-    _echo(form, MigLayoutDocument(**text.case_part(case).keywords), text.case_lines(case))
+    _echo(form, MigLayoutDocument.model_validate(text.case_part(case).keywords), text.case_lines(case))
     _exit(impossible=is_impossible(case))
 
 
@@ -167,7 +167,8 @@ def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
         raise UsageError(given, "leave them out beside --host")
     found = cases(items, request.gpu, host, show_event)
     gpus = (
-        MigGpuDocument(pci=pci, notes=tuple(case.notes), **text.case_part(case).keywords) for pci, case in found.items()
+        MigGpuDocument.model_validate({**text.case_part(case).keywords, "pci": pci, "notes": case.notes})
+        for pci, case in found.items()
     )
     lines = "\n\n".join("\n".join(text.case_lines(case)) for case in found.values())
     _echo(form, MigHostDocument(host=host.limit, gpus=tuple(gpus)), [lines])

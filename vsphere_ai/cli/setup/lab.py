@@ -166,10 +166,9 @@ def status(form: str, ledger: bool) -> None:
     farm = running.get("/lab/farm")
     entries = running.get("/lab/ledger")["entries"] if ledger else []
     if form == "json":
-        shown = {"schema_version": 1, **farm}
-        if ledger:
-            shown["ledger_entries"] = entries
-        click.echo(json.dumps(shown, indent=2))
+        from vsphere_ai.documents.lab import LabStatusDocument
+
+        lab_faults.print_document(LabStatusDocument, {**farm, **({"ledger_entries": entries} if ledger else {})})
         return
     click.echo(overview(farm))
     click.echo(f"\nledger: {farm['ledger']} changes")

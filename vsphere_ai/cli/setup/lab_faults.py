@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +14,9 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.layout import table
 from vsphere_ai.security.files import MIB, read_text
+
+if TYPE_CHECKING:
+    from vsphere_ai.documents.printed import PrintedDocument
 
 Find = Callable[[], Any]
 """Returns the running lab, or says that there is none."""
@@ -84,7 +86,9 @@ def list_(find: Find, form: str) -> None:
     """
     found = find().get("/lab/faults")
     if form == "json":
-        click.echo(json.dumps({"schema_version": 1, **found}, indent=2))
+        from vsphere_ai.documents.lab import LabFaultsDocument
+
+        print_document(LabFaultsDocument, found)
         return
     if not found["rules"] and not found["fired"]:
         click.echo("There are no faults.")
@@ -151,7 +155,9 @@ def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
     verdicts = [v for v in found["invariants"] if v["name"] not in skip]
     sound = all(v["ok"] for v in verdicts)
     if form == "json":
-        click.echo(json.dumps({"schema_version": 1, **found, "invariants": verdicts, "ok": sound}, indent=2))
+        from vsphere_ai.documents.lab import LabVerdictDocument
+
+        print_document(LabVerdictDocument, {**found, "invariants": verdicts, "ok": sound})
         return int(not sound)
     rows = []
     for verdict in verdicts:
@@ -168,6 +174,21 @@ def _tried(count: Callable[[str, str], int], text: str, file: str, what: str) ->
         rules = counted(count(text, file), "rule")
         click.echo(f"{rules} for faults would {what}. Nothing was changed.")
     return is_dry_run()
+
+
+def print_document(model: type[PrintedDocument], values: Mapping[str, object]) -> None:
+    """Print what a lab has answered, as a document of this version; `UsageError` where it is of another one."""
+    from pydantic import ValidationError
+
+    from vsphere_ai.documents.stored import first_fault
+    from vsphere_ai.report.json_text import json_text
+
+    try:
+        document = model.model_validate(values)
+    except ValidationError as error:
+        text = f"the lab that runs is of another version of vsphere-ai: {first_fault(error)}"
+        raise UsageError(text, "start it again: vsphere-ai lab down, then vsphere-ai lab up") from None
+    click.echo(json_text(document))
 
 
 def armed(found: dict[str, Any]) -> str:

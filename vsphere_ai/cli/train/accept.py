@@ -75,21 +75,19 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
     that a gate never passed or that facts changed since, which are findings of different rules.
     """
     from vsphere_ai import app
-    from vsphere_ai.health.certificate_document import (
-        CertificateStateDocument,
-        RepeatedTestDocument,
-        certificate_document,
-    )
     from vsphere_ai.model.finding import exit_code
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.report_in import report_in
-    from vsphere_ai.report.training.certificate_text import certificate_text, changes_text
+    from vsphere_ai.report.training.certificate_text import (
+        certificate_json,
+        certificate_text,
+        changes_json,
+        changes_text,
+    )
 
     if verify:
         state = app.verify_certificate(request, show_event)
-        tests = tuple(RepeatedTestDocument(gate=g, test=test.name, parts=test.parts) for g, test in state.tests)
         click.echo(
-            json_text(CertificateStateDocument.of(state.findings, changes=state.changes, tests=tests))
+            changes_json(state.changes, state.tests, state.findings)
             if form == "json"
             else changes_text(state.certificate, state.changes, state.tests, width(), state.not_asked)
         )
@@ -98,7 +96,7 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
     if form == "text":
         click.echo(certificate_text(result.certificate, width(), result.kept))
     elif form == "json":
-        click.echo(json_text(certificate_document(result.certificate)))
+        click.echo(certificate_json(result.certificate))
     else:
         click.echo(report_in(result.certificate, form))
     return exit_code(result.findings, fail_on)

@@ -169,11 +169,10 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str,
     others.
     """
     from vsphere_ai.app.training.benchmarks.rdma import RdmaRequest, bench_rdma
-    from vsphere_ai.benchmarks.result_documents import RailsDocument
-    from vsphere_ai.report.training.benchmark_text import rails_text
+    from vsphere_ai.report.training.benchmark_text import rails_document, rails_text
 
     result = bench_rdma(RdmaRequest(meant(nodes, estate), iterations), without_lines(form))
-    document, look = partial(RailsDocument.of, rails=result.rates), Look(figures=rails_text(result.rates))
+    document, look = partial(rails_document, result.rates), Look(figures=rails_text(result.rates))
     return show_findings(result.findings, form, fail_on, document, look)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab.front import shortcuts
 from vsphere_ai.lab.front.control import Lab, LabSecrets
+from vsphere_ai.lab.front.record import LabRecord
 from vsphere_ai.lab.front.server import Server
 from vsphere_ai.lab.front.starting import FILE, StartProgress
 from vsphere_ai.lab.guest.server import KEY, USER, write_text
@@ -80,23 +81,24 @@ def start(
     control = Server(lab, directory, serves_api=False)
     lab.guests_changed = lambda: write_connection(lab, directory, server.port)
     lab.guests_changed()
-    lab.info = {
-        "pid": os.getpid(),
-        "url": f"https://127.0.0.1:{server.port}/sdk",
-        "port": server.port,
-        "control_port": control.port,
-        "scenario": scenario.name,
-        "scenario_file": str(scenario_file.resolve()) if scenario_file else "",
-        "scenario_digest": digest(scenario_file),
-        "run_jobs": scenario.guests.run_jobs,
-        "hosts": len(lab.farm.hosts),
-        "vms": sum(len(list(expand(vm.name))) for vm in scenario.vms),
-    }
+    record = LabRecord(
+        pid=os.getpid(),
+        url=f"https://127.0.0.1:{server.port}/sdk",
+        port=server.port,
+        control_port=control.port,
+        scenario=scenario.name,
+        scenario_file=str(scenario_file.resolve()) if scenario_file else "",
+        scenario_digest=digest(scenario_file),
+        run_jobs=scenario.guests.run_jobs,
+        hosts=len(lab.farm.hosts),
+        vms=sum(len(list(expand(vm.name))) for vm in scenario.vms),
+        token=lab.token,
+    )
+    lab.info = {key: value for key, value in vars(record).items() if key != "token"}
     progress.stage("starting to serve")
     server.start()
     control.start()
-    text = json.dumps({**lab.info, "token": lab.token}, indent=2)
-    write_private(directory / "lab.json.new", text.encode())
+    write_private(directory / "lab.json.new", record.as_text().encode())
     (directory / "lab.json.new").rename(directory / "lab.json")
     (directory / FILE).unlink()
     return lab, server

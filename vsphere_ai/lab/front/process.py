@@ -18,12 +18,14 @@ from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.lab.front import starting
+from vsphere_ai.lab.front.record import read_record
 from vsphere_ai.lab.front.starting import LabFailed, Patience
 from vsphere_ai.lab.jobs import folders
 
 STARTED = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem", "guest_key")
 FILES = (*STARTED, starting.FILE)
 LOCK = "lab.lock"
+OF_RECORD = ("pid", "port", "control_port", "token", "scenario", "scenario_digest", "run_jobs")
 ALIVE = "/lab/info"
 ALIVE_SECONDS = 30.0
 """How long a lab may take to say that it is there."""
@@ -156,18 +158,17 @@ def find(directory: Path) -> RunningLab | None:
 
 
 def _running(directory: Path) -> RunningLab | None:
+    record = read_record(directory)
+    if record is None:
+        return None
+    lab = RunningLab(directory, **{name: getattr(record, name) for name in OF_RECORD})
     try:
-        raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
-        ports = raw["port"], raw["control_port"]
-        lab = RunningLab(
-            directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"], raw["run_jobs"]
-        )
         # the process number may belong to another process by now; only the token proves that it is ours
         return lab if lab.get(ALIVE).get("pid") == lab.pid else None
     except TimeoutError as error:  # busy or stopped, and not gone: its files are still its own
         text = f"the lab in {directory} did not answer within {ALIVE_SECONDS:g} s"
         raise LabFailed(text, f"try again; where that does not help, end it with: kill {lab.pid}") from error
-    except (OSError, ValueError, KeyError, LabFailed, http.client.HTTPException):
+    except (OSError, ValueError, LabFailed, http.client.HTTPException):
         return None
 
 

@@ -41,8 +41,8 @@ def _fit(board: Board, instances: Sequence[Instance]) -> MigLayoutPart:
     )
 
 
-def _refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = (), **now: Any) -> MigLayoutPart:
-    """Return a layout that does not fit, with reasons, and the nearest that do; `now` is what is there."""
+def _refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = ()) -> MigLayoutPart:
+    """Return a layout that does not fit, with reasons, and the nearest that do."""
     return MigLayoutPart(
         board=case.board.key,
         fits=None if _open(case.board, case.items) else False,
@@ -51,7 +51,6 @@ def _refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = ()
         nearest=_named(answer.nearest),
         pool=_named(pooled),
         verified=case.board.verified,
-        **now,
     )
 
 
@@ -158,7 +157,7 @@ def case_part(case: LayoutCase) -> MigLayoutPart:
     board, answer = case.board, case.answer
     now: dict[str, Any] = {"present": tuple(map(_standing, case.present)), "before": tuple(draw(board, case.present))}
     if isinstance(answer, Impossible):
-        return _refusal(case, answer, **now)
+        return _refusal(case, answer).model_copy(update=now)
     return MigLayoutPart(
         board=board.key,
         fits=True,

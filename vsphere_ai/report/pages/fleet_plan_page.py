@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from pydantic import ValidationError
+
+from vsphere_ai.documents.stored import first_fault
+from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted, duration
 from vsphere_ai.planning.document import SavedPlan
 from vsphere_ai.report.pages.plan_page import plan_report
@@ -15,9 +19,9 @@ _HEADS = ("vCenter", "plan", "steps", "hosts that reboot", "VMs off and on", "VM
 
 
 def fleet_plan_report(fleet: Entry) -> Report:
-    """Return the report of a fleet plan, given as its JSON values; `ValidationError` where a plan in it is none."""
+    """Return the report of a fleet plan, given as its JSON values; `UsageError` where a plan in it is none."""
     totals = fleet["totals"]
-    shards = [{"vcenter": s["vcenter"], "plan": SavedPlan.model_validate(s["plan"]).as_json()} for s in fleet["shards"]]
+    shards = [{"vcenter": s["vcenter"], "plan": _plan(s["vcenter"], s["plan"])} for s in fleet["shards"]]
     pages = {s["vcenter"]: plan_report(s["plan"]) for s in shards}
     refused = [name for name, page in pages.items() if page.status == "fail"]
     sections = kept(
@@ -47,6 +51,15 @@ def fleet_plan_report(fleet: Entry) -> Report:
         tuple(chain.from_iterable(page.results for page in pages.values())),
         tuple(_numbers(totals)),
     )
+
+
+def _plan(vcenter: str, values: Entry) -> Entry:
+    try:
+        return SavedPlan.model_validate(values).as_json()
+    except (ValidationError, RecursionError) as error:
+        why = first_fault(error) if isinstance(error, ValidationError) else "it is nested too deeply"
+        text = f"the plan of {vcenter} is none of this version: {why}"
+        raise UsageError(text, "make the fleet plan again with this version", rule="usage.report") from None
 
 
 def _facts(fleet: Entry) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ from vsphere_ai.benchmarks.result_documents import (
     PairBandwidthDocument,
     ParsedDocument,
     PerftestFileDocument,
+    RailsDocument,
     RanksDocument,
     SizeDocument,
     TrendDocument,
@@ -301,6 +302,11 @@ def _trend_document(trend: Trend) -> TrendDocument:
         significant=trend.is_significant,
         worse=trend.is_worse,
     )
+
+
+def rails_document(rates: Sequence[RailRate], findings: Iterable[Finding]) -> RailsDocument:
+    """Return what each rail reached as it is printed, with these findings."""
+    return RailsDocument.of(findings, rails=tuple(rates))
 
 
 def rails_text(rates: Sequence[RailRate]) -> str:

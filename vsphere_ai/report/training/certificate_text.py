@@ -1,4 +1,4 @@
-"""Certificate of a hand-over as text, and what has changed since."""
+"""Certificate of a hand-over as text and as JSON, and what has changed since."""
 
 from __future__ import annotations
 
@@ -7,15 +7,35 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate, Measurement
-from vsphere_ai.health.certificate_document import digest_of
+from vsphere_ai.health.certificate_document import (
+    CertificateStateDocument,
+    RepeatedTestDocument,
+    certificate_document,
+    digest_of,
+)
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted, duration, safe
 from vsphere_ai.report.folding import fitted
+from vsphere_ai.report.json_text import json_text
 from vsphere_ai.report.layout import grouped
 
 MOST_REASONS = 8
 VERDICTS: Mapping[str, tuple[str, str]] = {"assess": ("verdict", " of rules"), "health": ("verdict", " of checks")}
 """Gates that judge: what each of their results is, and of what."""
+
+
+def certificate_json(certificate: Certificate) -> str:
+    """Return the content of the file of a certificate."""
+    return json_text(certificate_document(certificate))
+
+
+def changes_json(
+    changes: Sequence[FactChange], tests: Sequence[tuple[str, Measurement]], findings: Sequence[Finding]
+) -> str:
+    """Return as JSON which facts of a certificate changed, and which tests of which gates have to be taken again."""
+    again = tuple(RepeatedTestDocument(gate=gate, test=test.name, parts=test.parts) for gate, test in tests)
+    return json_text(CertificateStateDocument.of(findings, changes=tuple(changes), tests=again))
 
 
 def certificate_text(certificate: Certificate, width: int, kept: Collection[str] = ()) -> str:
