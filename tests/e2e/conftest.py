@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 from support.bookkeeping import is_bookkeeping
 from support.places import INVENTORY
+from support.printed import judge
 from support.vm_sets import FARM, Sets
 from support.vm_sets import INVENTORY as POOLS
 
@@ -36,6 +38,8 @@ class Cli:
         code = main([command, *(["-i", str(INVENTORY)] if estate and "-i" not in rest else []), *rest])
         self.out, self.err = self.capsys.readouterr()
         self.error, self.remarks = json_stream.failure(), streams.remarks()
+        if ("-o", "json") in pairwise(rest):
+            judge([command, *rest], self.out)
         return code
 
     def run(self, *arguments):

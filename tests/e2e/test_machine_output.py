@@ -160,9 +160,10 @@ def test_a_plan_meets_its_schema_printed_and_saved(cli, tmp_path, playbook):
     assert not list(closed("plan").iter_errors(json.loads(cli.out)))
     if saved.exists():
         document = json.loads(saved.read_text("utf-8"))
-        assert not list(closed("plan").iter_errors(document))
-        del document["desired"]
+        assert not list(closed("plan-to").iter_errors(document))
         assert list(closed("plan").iter_errors(document))
+        del document["desired"]
+        assert list(closed("plan-to").iter_errors(document))
 
 
 def test_findings_meet_their_schema(cli):

@@ -107,7 +107,7 @@ class ShardPlanDocument(DocumentPart):
 class FleetPlanDocument(PrintedDocument):
     """A fleet plan: as `fleet plan -o json` prints it, or as `fleet plan --to FILE` saves it."""
 
-    printed_by: ClassVar = ("fleet plan",)
+    printed_by: ClassVar = ("fleet plan", "fleet apply --dry-run")
 
     fleet_version: int
     vsphere_ai: str
@@ -142,6 +142,6 @@ class FleetStatusDocument(DocumentPart):
 class FleetStatusesDocument(PrintedDocument):
     """What `fleet status` prints."""
 
-    printed_by: ClassVar = ("fleet status",)
+    printed_by: ClassVar = ("fleet status", "fleet resume --dry-run")
 
     fleets: tuple[FleetStatusDocument, ...]

@@ -191,7 +191,7 @@ class SavedPlan(PlanDocument):
     `scope` is what narrowed it: vCenter name and limit.
     """
 
-    printed_by: ClassVar = ("plan",)
+    printed_by: ClassVar = ("plan --to",)
 
     desired: dict[str, JsonValue]
     scope: dict[str, str]

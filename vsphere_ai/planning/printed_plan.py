@@ -20,7 +20,7 @@ from vsphere_ai.planning.planner import Plan
 class PrintedPlan(PlanDocument):
     """A plan as `plan -o json` prints it."""
 
-    printed_by: ClassVar = ("plan",)
+    printed_by: ClassVar = ("plan", "apply --dry-run")
 
     digest: Digest
     left_out: Annotated[tuple[Target, ...], Field(description="What `--limit` leaves out of the plan.")]

@@ -84,7 +84,10 @@ def printed_schema(name: str) -> Schema:
     definitions: dict[str, Schema] = {}
     made = schema_of(reduce(or_, models), definitions, mode="serialization")
     what = "One line" if issubclass(models[0], PrintedLine) else "Document"
-    title = f"{what} of vsphere-ai {', '.join(commands)} -o json, schema_version {SCHEMA_VERSION}"
+    by = f"{', '.join(commands)} -o json"
+    if commands[0].endswith(" --to"):
+        what, by = "File", commands[0]
+    title = f"{what} of vsphere-ai {by}, schema_version {SCHEMA_VERSION}"
     for each in (made, *definitions.values()):
         if "schema_version" in each.get("properties", {}) and each.get("type") == "object":
             each["required"] = list(dict.fromkeys(("schema_version", *each.get("required", ()))))

@@ -24,7 +24,8 @@ OF_FILES = {
 }
 """Name of the schema of a file that is written by hand -> what it is of."""
 ENDING = ".schema.json"
-_PRINTED = re.compile(r'(?m)^  "title": "(Document|One line) of vsphere-ai (.*), schema_version \d+",?$')
+_WORDS = {"Document": "", "One line": "the lines of ", "File": "files of "}
+_PRINTED = re.compile(r'(?m)^  "title": "(Document|One line|File) of vsphere-ai (.*), schema_version \d+",?$')
 OF_PROJECT = ("playbook", "inventory")
 FOLDER = "schemas"
 """Folder of a project with its schemas."""
@@ -62,7 +63,7 @@ def _read(name: str) -> str:
 def _printed_by(text: str) -> str:
     """Return which commands print what a schema is of."""
     title = _PRINTED.search(text)
-    return "" if title is None else f"the lines of {title[2]}" if title[1] == "One line" else title[2]
+    return "" if title is None else f"{_WORDS[title[1]]}{title[2]}"
 
 
 def project_schemas(folder: Path) -> dict[Path, str]:
