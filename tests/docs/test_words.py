@@ -47,7 +47,7 @@ BANNED = {
     # the command is called bench
     (
         r"(?<!make )(?<!/test )(?<!record )(?<!vsphere-ai )(?<!cli[./])(?<!cli[./]train[./])(?<!\")bench"
-        r"(?![/:]| (?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|"
+        r"(?![/:]|[ -](?:parse|nccl|history|rdma|megatron|scale|burn|crossover)\b|"
         r"\.(?:preflight|slower|left|stopped|slow|no-run|passed|crossover)\b)"
     ): "session; benchmark",
     r"hops?": "link",

@@ -1,4 +1,4 @@
-"""Documents of `bench`: what was measured, beside the findings; null is what was not measured."""
+"""Documents of benchmarks: what was measured, beside the findings; null is what was not measured."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class MigLayoutPart(DocumentPart):
     """Whether a layout fits on a GPU: how it is made there, or why not and what would fit."""
 
     board: str
-    fits: Annotated[bool | None, Field(description="null: NVIDIA does not publish what would tell.")]
+    fits: Annotated[bool | None, Field(description="null: not known, NVIDIA does not publish its placements.")]
     verified: Annotated[bool, Field(description="Whether NVIDIA publishes the ids for this board.")]
     instances: tuple[NewInstanceDocument, ...] = ()
     cgi: Annotated[str, Field(description="The list for nvidia-smi mig -cgi.")] = ""
