@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.nccl_tables import Job, Layout, text_of
 
-from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, baseline_text, compare, gate, learn, read_baseline
+from vsphere_ai.app.training.benchmarks.parse import baseline_of, load_baseline
+from vsphere_ai.benchmarks.baseline import ExpectedBandwidth, compare, gate, learn
+from vsphere_ai.benchmarks.baseline_file import baseline_text
 from vsphere_ai.benchmarks.checks import is_passed, of_run
 from vsphere_ai.benchmarks.nccl.collectives import COLLECTIVES
 from vsphere_ai.benchmarks.nccl.nccl_text import parse_text
@@ -39,42 +41,50 @@ def test_what_is_learned_has_no_outliers_and_keeps_the_spread():
     assert 0.02 < learned[0].visible < 0.05
 
 
-def test_a_file_is_read_back():
+def test_a_file_is_read_back(tmp_path):
     learned = learn([*runs(190, 192), *runs(160, operation="all_gather")])
-    assert read_baseline(baseline_text(learned, "set train"), "b.yml") == learned
+    (tmp_path / "b.yml").write_text(baseline_text(learned, about="set train"), "utf-8")
+    assert baseline_of(tmp_path / "b.yml") == learned
     assert len(learned) == 2
+    assert load_baseline(tmp_path / "b.yml").about == "set train"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "line", "column", "words"),
     [
-        "",
-        "[",
-        "baseline: 2\nnccl: []",
-        "baseline: 1",
-        "baseline: 1\nnccl: [1]",
-        "baseline: 1\nnccl: [{operation: all_reduce}]",
-        "baseline: 1\nnccl: [{operation: all_reduce, busbw: 0}]",
-        "baseline: 1\nnccl: [{operation: all_reduce, busbw: .nan}]",
-        "baseline: 1\nnccl: [{operation: all_reduce, busbw: fast}]",
-        "baseline: 1\nnccl: [{operation: all_reduce, busbw: 1, ranks: 1.5}]",
-        "baseline: 1\nnccl: [{operation: all_reduce, busbw: 1, colour: red}]",
+        ("", 1, 1, "baseline"),
+        ("[", 2, 1, ""),
+        ("baseline: 2\nnccl: []", 1, 11, "1"),
+        ("baseline: 1", 1, 1, "nccl"),
+        ("baseline: 1\nnccl: [1]", 2, 8, ""),
+        ("baseline: 1\nnccl: [{operation: all_reduce}]", 2, 8, "busbw"),
+        ("baseline: 1\nnccl: [{operation: all_reduce, busbw: 0}]", 2, 39, ""),
+        ("baseline: 1\nnccl: [{operation: all_reduce, busbw: .nan}]", 2, 39, ""),
+        ("baseline: 1\nnccl: [{operation: all_reduce, busbw: fast}]", 2, 39, ""),
+        ("baseline: 1\nnccl: [{operation: all_reduce, busbw: 1, ranks: 1.5}]", 2, 49, ""),
+        ("baseline: 1\nnccl: [{operation: all_reduce, busbw: 1, colour: red}]", 2, 42, "colour"),
+        ("baseline: 1\nncll: [{operation: all_reduce, busbw: 1}]", 2, 1, "ncll"),
     ],
 )
-def test_other_files_are_refused(text):
-    with pytest.raises(InputError, match=r"b\.yml"):
-        read_baseline(text, "b.yml")
+def test_what_is_wrong_in_a_file_is_named_with_its_place(text, line, column, words, tmp_path):
+    path = tmp_path / "b.yml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError) as refused:
+        baseline_of(path)
+    first = refused.value.diagnostics[0]
+    assert (first.mark.file, first.mark.line, first.mark.column) == (str(path), line, column)
+    assert words in f"{first.message} {first.help}"
 
 
 def test_a_result_is_judged_at_its_size_and_not_by_the_average():
-    expected = [ExpectedBandwidth("all_reduce", 190.0, 16, 1 << 30)]
+    expected = [ExpectedBandwidth(operation="all_reduce", busbw=190.0, ranks=16, size=1 << 30)]
     assert rule(compare(runs(188), expected)) == [None]
     assert rule(compare(runs(165), expected)) == [("nccl.below-baseline", "fail")]
     assert rule(compare(runs(480), expected)) == [None]  # above the line rate: reduction in the switch
 
 
 def test_what_is_not_measured_is_not_passed():
-    expected = [ExpectedBandwidth("all_reduce", 190.0, 16, 1 << 30)]
+    expected = [ExpectedBandwidth(operation="all_reduce", busbw=190.0, ranks=16, size=1 << 30)]
     missing = ("nccl.not-measured", "unknown")
     assert rule(compare([], expected)) == [missing]
     assert rule(compare(runs(500, operation="all_gather"), expected)) == [missing]

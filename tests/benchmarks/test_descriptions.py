@@ -193,8 +193,8 @@ def test_a_training_that_failed_shows_the_end_of_the_log_of_the_vm_that_is_named
     assert result.tail == ("trn-2: first", "trn-2: Out of memory")
     assert [c.rule for c in result.checks] == ["megatron.run-failed", "megatron.not-measured"]
     assert worst(about.result(NODES, replace(carried, why="")).findings) == "unknown"
-    own = replace(about, expected=(ExpectedThroughput(MegatronTest().name, 150.0, 8),))
-    assert own.result(NODES, carried).expected == ExpectedThroughput(MegatronTest().name, 150.0, 8)
+    own = replace(about, expected=(ExpectedThroughput(model=MegatronTest().name, tflops=150.0, gpus=8),))
+    assert own.result(NODES, carried).expected == ExpectedThroughput(model=MegatronTest().name, tflops=150.0, gpus=8)
 
 
 def test_scaling_compares_two_numbers_of_vms_at_least():

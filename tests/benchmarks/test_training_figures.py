@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsphere_ai.app.training.benchmarks.parse import throughput_of
+from vsphere_ai.benchmarks.baseline_file import baseline_text
 from vsphere_ai.benchmarks.history import trends
 from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import (
@@ -137,9 +139,10 @@ def test_a_loss_that_is_logged_as_no_number_is_read():
     assert found.not_numbers == 1
 
 
-def test_a_baseline_of_megatron_is_written_read_and_gates():
-    made = [ExpectedThroughput("sanity", 137.5, 4), ExpectedThroughput("7b", 300.0)]
-    assert megatron_baseline.read(megatron_baseline.text_of(made), "f") == tuple(made)
+def test_a_baseline_of_megatron_is_written_read_and_gates(tmp_path):
+    made = [ExpectedThroughput(model="sanity", tflops=137.5, gpus=4), ExpectedThroughput(model="7b", tflops=300.0)]
+    (tmp_path / "b.yml").write_text(baseline_text(megatron=made), "utf-8")
+    assert throughput_of(tmp_path / "b.yml") == tuple(made)
     assert megatron_baseline.expected_for(made, "7b", 16) == made[1]
     assert megatron_baseline.expected_for(made, "sanity", 16) is None
     assert megatron_gate(130.0, made[0], 0.1) is None
@@ -159,9 +162,11 @@ def test_a_baseline_of_megatron_is_written_read_and_gates():
         "[",
     ],
 )
-def test_a_wrong_baseline_is_refused(text):
-    with pytest.raises(InputError):
-        megatron_baseline.read(text, "f")
+def test_a_wrong_baseline_is_refused_with_its_place(text, tmp_path):
+    (tmp_path / "b.yml").write_text(text, "utf-8")
+    with pytest.raises(InputError) as refused:
+        throughput_of(tmp_path / "b.yml")
+    assert all(each.mark.line for each in refused.value.diagnostics)
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,21 @@ def test_attributes_count_as_elements():
 
 MEMORY = """
     import resource
-    from vsphere_ai.benchmarks.baseline import read_baseline
+    from vsphere_ai.benchmarks.baseline_file import BaselineFile
     from vsphere_ai.errors import InputError
+    from vsphere_ai.language.yaml_files.document import FaultCollector, parse
+    from vsphere_ai.language.yaml_files.model_files import read_model
     from vsphere_ai.gpu.smi.smi_xml import parse_xml
     from vsphere_ai.gpu.smi.listings import UnreadableOutput
     entry = "- {operation: all_reduce, busbw: 1.0}\\n"
+    def read_baseline(text):
+        faults = FaultCollector()
+        return read_model(BaselineFile, parse(text, "b.yml", faults), faults)
+
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, function, text in (
-        ("baseline", lambda text: read_baseline(text, "b.yml"), "baseline: 1\\nnccl:\\n" + entry * (2 * 10**6 // 38)),
-        ("flow", lambda text: read_baseline(text, "b.yml"), "[" + "{}," * 10**6 + "]"),
+        ("baseline", read_baseline, "baseline: 1\\nnccl:\\n" + entry * (2 * 10**6 // 38)),
+        ("flow", read_baseline, "[" + "{}," * 10**6 + "]"),
         ("nested xml", lambda text: parse_xml(0, text), "<nvidia_smi_log>" + "<a>" * 2_000_000),
         ("wide xml", lambda text: parse_xml(0, text), "<nvidia_smi_log>" + "<a/>" * 2_000_000 + "</nvidia_smi_log>"),
     ):

@@ -51,6 +51,8 @@ def _megatron(path):
     benchmark_megatron._learn(SimpleNamespace(learned=path), result)
 
 
+EXPECTED = ExpectedBandwidth(operation="all_reduce", busbw=1.0)
+
 WRITERS = {
     "plan to": lambda path: plan_playbook.save_plan(SimpleNamespace(saved=lambda: {"seal": ""}), path),
     "fleet plan to": lambda path: fleet_plan.save_fleet_plan(SimpleNamespace(saved=lambda: {}), path),
@@ -60,8 +62,8 @@ WRITERS = {
     "health learned": lambda path: app.write_new({path: "profile: {}\n"}),
     "serve to": lambda path: write_textfile(path, b"up 1\n"),
     "bench megatron learned": _megatron,
-    "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [ExpectedBandwidth("all_reduce", 1.0)]),
-    "bench parse learned": lambda path: benchmark_parse.write_baseline(path, [ExpectedBandwidth("all_reduce", 1.0)]),
+    "bench nccl learned": lambda path: benchmark_parse.write_baseline(path, [EXPECTED]),
+    "bench parse learned": lambda path: benchmark_parse.write_baseline(path, [EXPECTED]),
     "accept certificate": _certificate,
     "schema to": lambda path: write_schema("job", path),
 }

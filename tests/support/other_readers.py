@@ -7,9 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from support.manifests import checked
-from vsphere_ai.benchmarks.baseline import read_baseline
+from vsphere_ai.benchmarks.baseline_file import BaselineFile
 from vsphere_ai.benchmarks.nccl.nccl_json import parse_json
-from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.burn import MARK, read_report, samples_in
 from vsphere_ai.documents.benchmark_history import BenchmarkResult
 from vsphere_ai.documents.stored import read_stored
@@ -22,6 +21,8 @@ from vsphere_ai.health.counters import readings_in
 from vsphere_ai.health.dcgm import results_in
 from vsphere_ai.health.guest_pci import DEVICES, rdma_addresses
 from vsphere_ai.health.outages import outages_in
+from vsphere_ai.language.yaml_files.document import FaultCollector, parse
+from vsphere_ai.language.yaml_files.model_files import read_model
 from vsphere_ai.model.bounded import yaml_value
 from vsphere_ai.model.guest_probes import CommandAnswer
 from vsphere_ai.model.names.networks import network_of
@@ -136,6 +137,11 @@ BASELINE = (
 MEGATRON = "baseline: 1\nmegatron: [{model: gpt-7b, tflops: 400.5, gpus: 16}]\n"
 
 
+def read_baseline(text: str) -> BaselineFile:
+    faults = FaultCollector()
+    return read_model(BaselineFile, parse(text, "b.yml", faults), faults)
+
+
 def documented(read: Callable[[str], object]) -> Callable[[str], object]:
     """A reader whose documentation names ValueError as its answer to a text that is none."""
 
@@ -180,8 +186,7 @@ OTHER_FORMATS: dict[str, tuple[list[str], Callable[[str], object]]] = {
     "lscpu": ([LSCPU], documented(lambda text: machine_of(text, "MemTotal:  263000000 kB\n", "NVIDIA A100\n"))),
     "meminfo": (["MemTotal:  263000000 kB\n"], documented(lambda text: machine_of(LSCPU, text))),
     "nccl-tests JSON": ([json.dumps(NCCL_JSON), "NCCL INFO x\n" + json.dumps(NCCL_JSON, indent=1)], parse_json),
-    "baseline": ([BASELINE], lambda text: read_baseline(text, "b.yml")),
-    "Megatron baseline": ([MEGATRON], lambda text: megatron_baseline.read(text, "b.yml")),
+    "baseline": ([BASELINE, MEGATRON], read_baseline),
     "history": ([RESULT.as_text()], lambda text: read_stored(BenchmarkResult, text.encode(), "history.jsonl")),
     "burn": ([f'{MARK}{{"gpus": [], "seconds": 3}}\n'], lambda text: read_report(text.splitlines())),
     "burn samples": (["00000000:3B:00.0, 1410, 1410, 400.5, 61, 0x0000000000000001\n"], samples_in),

@@ -14,6 +14,7 @@ from language.test_fuzz_mistakes import INVENTORY, MISTAKES, PLAYBOOK
 from language.test_mutations import INVENTORIES, PLAYBOOKS, QUICK, mutated
 
 from tools.docgen.schemas.__main__ import SCHEMAS, text_of
+from vsphere_ai.app.training.benchmarks.parse import load_baseline
 from vsphere_ai.app.training.health.checked import load_profile
 from vsphere_ai.app.training.launch.job import load_job
 from vsphere_ai.errors import InputError, UsageError
@@ -64,6 +65,7 @@ READERS = {
     "values": read_values,
     "job": load_job,
     "profile": load_profile,
+    "baseline": load_baseline,
 }
 VALIDATORS = {name: validator(name) for name in READERS}
 

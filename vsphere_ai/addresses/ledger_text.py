@@ -8,7 +8,6 @@ from vsphere_ai.documents.stored import read_document
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.names.networks import address_range
 
-VERSION = 1
 NAME = "ledger"
 """What messages call the text: it is no file."""
 
@@ -24,7 +23,7 @@ def ledger_text(ledger: AddressLedger) -> str:
         )
         for nic, holding in ledger.holdings.items()
     }
-    return LedgerDocument(version=VERSION, vms=ledger.vms, holdings=holdings).as_text()
+    return LedgerDocument(version=1, vms=ledger.vms, holdings=holdings).as_text()
 
 
 def read_ledger(text: str) -> AddressLedger:

@@ -1,4 +1,4 @@
-"""Baselines: bus bandwidths that a set of VMs is known to reach, as a YAML file, and results compared with them.
+"""Baselines: bus bandwidths that a set of VMs is known to reach, and results compared with them.
 
 A measurement that is missing is not passed, and ranks above a warning. Bandwidth above the baseline, or above the line
 rate of the network (as in-switch reduction gives), is no fault.
@@ -6,35 +6,35 @@ rate of the network (as in-switch reduction gives), is no fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-import yaml
+from pydantic import ConfigDict, Field
 
 from vsphere_ai.benchmarks.checks import of_run
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.statistics import Norm, Sensitivity, norm
-from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.documents.part import WholePart
 from vsphere_ai.model.finding import Finding
 
-FORMAT = 1
 TOLERANCE = 0.1
 
 
-@dataclass(frozen=True)
-class ExpectedBandwidth:
+class ExpectedBandwidth(WholePart):
     """What a collective is expected to reach: bus bandwidth (GB/s) at a size (bytes) on this many ranks.
 
     `ranks` and `size` of None fit any. `sigma` is the spread in GB/s with which it was learned from `runs` runs.
     """
 
+    model_config = ConfigDict(extra="forbid", strict=True)
+
     operation: str
-    busbw: float
-    ranks: int | None = None
-    size: int | None = None
-    sigma: float | None = None
-    runs: int = 1
+    busbw: Annotated[float, Field(gt=0, lt=1e18)]
+    ranks: Annotated[int, Field(ge=0)] | None = None
+    size: Annotated[int, Field(ge=0)] | None = None
+    sigma: Annotated[float, Field(ge=0, lt=1e18)] | None = None
+    runs: Annotated[int, Field(ge=0)] = 1
 
     @property
     def visible(self) -> float | None:
@@ -56,55 +56,11 @@ def learn(runs: Sequence[NcclRun], ranks: int | None = None) -> tuple[ExpectedBa
         each: Norm | None = norm(values)
         if each:
             sigma = round(each.sigma, 4) if each.count > 1 else None
-            learned.append(ExpectedBandwidth(operation, round(each.mean, 4), count, size, sigma, each.count))
+            mean = round(each.mean, 4)
+            learned.append(
+                ExpectedBandwidth(operation=operation, busbw=mean, ranks=count, size=size, sigma=sigma, runs=each.count)
+            )
     return tuple(learned)
-
-
-def baseline_text(expected: Sequence[ExpectedBandwidth], about: str = "") -> str:
-    """Return baselines as the text of a file."""
-    entries = [{k: v for k, v in vars(each).items() if v is not None} for each in expected]
-    head = "# bus bandwidth in GB/s, size in bytes, sigma: spread of one run in GB/s\n"
-    document = {"baseline": FORMAT, **({"about": about} if about else {}), "nccl": entries}
-    return head + yaml.safe_dump(document, sort_keys=False)
-
-
-def read_baseline(text: str, name: str) -> tuple[ExpectedBandwidth, ...]:
-    """Return the baselines of a file; `InputError` where it is none."""
-    try:
-        document = yaml_value(text)
-    except ValueError as error:
-        raise _wrong(name, f"not a baseline: {error}") from None
-    if not isinstance(document, dict) or document.get("baseline") != FORMAT:
-        raise _wrong(name, f"not a baseline: it has to begin with 'baseline: {FORMAT}'")
-    entries = document.get("nccl")
-    if not isinstance(entries, list) or not entries:
-        raise _wrong(name, "there are no figures under 'nccl'")
-    return tuple(_expected(entry, (name, at)) for at, entry in enumerate(entries))
-
-
-def _expected(entry: object, where: tuple[str, int]) -> ExpectedBandwidth:
-    known = {"operation": str, "busbw": float, "ranks": int, "size": int, "sigma": float, "runs": int}
-    if not isinstance(entry, Mapping):
-        raise _wrong(where, "not a mapping")
-    wrong = [key for key in entry if key not in known]
-    if wrong:
-        raise _wrong(where, f"unknown field '{wrong[0]}'", f"there are: {', '.join(known)}")
-    for key, kind in known.items():
-        value = entry.get(key)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        right = isinstance(value, str) if kind is str else number and (kind is float or isinstance(value, int))
-        if value is None and key in ("operation", "busbw"):
-            raise _wrong(where, f"'{key}' is missing")
-        if value is not None and (not right or (number and not 0 <= float(str(value)) < 1e18)):
-            raise _wrong(where, f"'{key}' is not a {'name' if kind is str else 'number from 0'}: {value}")
-    if not entry["busbw"]:
-        raise _wrong(where, "'busbw' is 0: any run would pass")
-    return ExpectedBandwidth(**entry)
-
-
-def _wrong(where: str | tuple[str, int], message: str, help: str = "") -> InputError:
-    name, entry = (where, "") if isinstance(where, str) else (where[0], f"nccl[{where[1]}]: ")
-    return InputError([Diagnostic(Mark(name), f"{entry}{message}", help)])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools.docgen.schemas.documents import job_schema, printed_schema, printed_schemas, profile_schema
+from tools.docgen.schemas.documents import baseline_schema, job_schema, printed_schema, printed_schemas, profile_schema
 from tools.docgen.schemas.inventory import inventory_schema
 from tools.docgen.schemas.playbook import playbook_schema
 from tools.docgen.schemas.variables import values_schema
@@ -20,6 +20,7 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "values": values_schema,
     "job": job_schema,
     "profile": profile_schema,
+    "baseline": baseline_schema,
     **{name: partial(printed_schema, name) for name in printed_schemas()},
 }
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 import vsphere_ai
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
+from vsphere_ai.benchmarks.baseline_file import BaselineFile
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.documents.printed import SCHEMA_VERSION, PrintedDocument, PrintedLine
 from vsphere_ai.health.profile import HealthProfile
@@ -26,6 +27,11 @@ def job_schema() -> Schema:
     made = _file(TrainingJob, "Training job of vsphere-ai")
     program = [{"required": [each], "properties": {each: {"not": {"type": "null"}}}} for each in _PROGRAMS]
     return {**made, "oneOf": program}
+
+
+def baseline_schema() -> Schema:
+    """Return the schema of baselines of benchmarks."""
+    return _file(BaselineFile, "Baseline of benchmarks of vsphere-ai")
 
 
 def profile_schema() -> Schema:

@@ -21,6 +21,7 @@ OF_FILES = {
     "values": "files of values for --vars-file",
     "job": "training jobs",
     "profile": "profiles of health",
+    "baseline": "baselines of benchmarks",
 }
 """Name of the schema of a file that is written by hand -> what it is of."""
 ENDING = ".schema.json"

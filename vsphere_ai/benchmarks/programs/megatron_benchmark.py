@@ -112,7 +112,7 @@ class MegatronBenchmark(Benchmark[MegatronResult]):
             text = f"the baseline has no '{test.name}' on {gpus} GPUs"
             checks.append(of_run("megatron.not-measured", "unknown", text, "learn it with --learn"))
         if options.min_tflops is not None:
-            wanted = ExpectedThroughput(test.name, options.min_tflops, gpus)
+            wanted = ExpectedThroughput(model=test.name, tflops=options.min_tflops, gpus=gpus)
             checks += [check] if (check := megatron_gate(tflops, wanted, 0.0)) else []
         tail = _tail(texts, carried) if carried.why or not found else ()
         return MegatronResult(nodes, test, gpus, found, reached, tuple(checks), own, None, tail)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.training.benchmarks.frame import BenchmarkPlace, VmBenchmark, carry_out_benchmark
 from vsphere_ai.app.training.benchmarks.launch import carry_out, run_name
+from vsphere_ai.app.training.benchmarks.parse import throughput_of
 from vsphere_ai.app.training.launch.control import logs
 from vsphere_ai.app.training.nodes.listed import NodesRequest
+from vsphere_ai.benchmarks.baseline_file import baseline_text
 from vsphere_ai.benchmarks.checks import is_passed
-from vsphere_ai.benchmarks.programs import megatron_baseline
 from vsphere_ai.benchmarks.programs.megatron import parse_megatron
 from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.programs.megatron_benchmark import MegatronBenchmark, MegatronOptions
@@ -20,7 +21,6 @@ from vsphere_ai.benchmarks.programs.training_results import MegatronResult
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
 from vsphere_ai.errors import UsageError, VsphereAiError
-from vsphere_ai.language.yaml_files.document import require, text_of
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.model.text import plain
 from vsphere_ai.security.files import write_output
@@ -88,8 +88,7 @@ def _expected(options: MegatronOptions) -> tuple[ExpectedThroughput, ...]:
         raise UsageError(f"{options.learned} is there already", "name another file, or remove it")
     if options.baseline is None:
         return ()
-    require(options.baseline, "baseline")
-    return megatron_baseline.read(text_of(options.baseline), str(options.baseline))
+    return throughput_of(options.baseline)
 
 
 def _learn(options: MegatronOptions, result: MegatronResult) -> None:
@@ -99,5 +98,5 @@ def _learn(options: MegatronOptions, result: MegatronResult) -> None:
     tflops = result.reached.tflops if result.reached is not None else None
     if tflops is None or not is_passed(result.findings):
         raise UsageError("there is nothing to learn: the run did not pass", "correct what failed, and run it again")
-    made = ExpectedThroughput(result.test.name, round(tflops, 2), result.gpus)
-    write_output(options.learned, megatron_baseline.text_of([made]))
+    made = ExpectedThroughput(model=result.test.name, tflops=round(tflops, 2), gpus=result.gpus)
+    write_output(options.learned, baseline_text(megatron=[made]))

@@ -8,18 +8,21 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
-from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, baseline_text, learn, read_baseline
+from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, learn
+from vsphere_ai.benchmarks.baseline_file import BaselineFile, baseline_text
 from vsphere_ai.benchmarks.checks import is_passed
 from vsphere_ai.benchmarks.nccl.nccl_json import MAX_JSON, parse_json
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
 from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text
 from vsphere_ai.benchmarks.perftest import PerftestRun, parse_perftest, parse_perftest_json, perftest_checks
 from vsphere_ai.benchmarks.programs.megatron import megatron_checks, parse_megatron, throughput
+from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 from vsphere_ai.benchmarks.results import BenchmarkContext, ParsedOther, ParsedRun, ParseResult, judge_runs
-from vsphere_ai.errors import UsageError
-from vsphere_ai.language.yaml_files.document import require, text_of
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
+from vsphere_ai.language.yaml_files.document import require
+from vsphere_ai.language.yaml_files.model_files import load_model
 from vsphere_ai.security.files import reading, write_output
 
 STDIN = "-"
@@ -74,8 +77,21 @@ def baseline_of(file: Path | None) -> tuple[ExpectedBandwidth, ...]:
     """Return the figures of a baseline file, none without a file."""
     if file is None:
         return ()
-    require(file, "baseline")
-    return read_baseline(text_of(file), str(file))
+    return load_baseline(file).nccl or _without(file, "nccl")
+
+
+def load_baseline(file: Path) -> BaselineFile:
+    """Load a baseline; `InputError` with the place of every fault, `UsageError` when there is no such file."""
+    return load_model(BaselineFile, file, "baseline")
+
+
+def _without(file: Path, section: str) -> NoReturn:
+    raise InputError([Diagnostic(Mark(str(file), 1, 1), f"there are no figures under '{section}'")])
+
+
+def throughput_of(file: Path) -> tuple[ExpectedThroughput, ...]:
+    """Return what a baseline file expects of Megatron; `InputError` where it expects nothing."""
+    return load_baseline(file).megatron or _without(file, "megatron")
 
 
 def _learned(runs: Sequence[ParsedRun], request: ParseRequest) -> tuple[ExpectedBandwidth, ...]:

@@ -18,9 +18,7 @@ from vsphere_ai.health.checks import ObservedVm, VmHealth, gpu_events, judge, xi
 from vsphere_ai.health.estate import shared
 from vsphere_ai.health.finding import COMMON, VmFinding, VmJudge, VmUse, evidence_of
 from vsphere_ai.health.profile import HealthProfile
-from vsphere_ai.language.yaml_files.document import FaultCollector, require
-from vsphere_ai.language.yaml_files.merge_keys import load as load_document
-from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
+from vsphere_ai.language.yaml_files.model_files import load_model
 from vsphere_ai.model.finding import Finding, Subject, exit_code
 from vsphere_ai.model.guest_probes import CommandAnswer, GuestProbe
 from vsphere_ai.model.nodes import Node
@@ -150,11 +148,4 @@ def _use(read: HealthRead, history: HealthHistory, now: datetime) -> Iterator[Vm
 
 def load_profile(path: Path) -> HealthProfile:
     """Load a profile; `InputError` with every fault, `UsageError` when there is no such file."""
-    require(path, "profile")
-    faults = FaultCollector()
-    document = load_document(path, faults)
-    profile = validate(HealthProfile, document.data or {}, ValuePlace(document, (), faults))
-    faults.raise_any()
-    if profile is None:
-        raise UsageError(f"{path} is no profile", "vsphere-ai health --learn FILE writes one")
-    return profile
+    return load_model(HealthProfile, path, "profile")

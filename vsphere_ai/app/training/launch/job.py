@@ -11,11 +11,11 @@ from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.training.nodes.checked import Nodes
 from vsphere_ai.app.training.nodes.listed import NodesRequest, NodesResult, list_nodes
-from vsphere_ai.errors import Diagnostic, InputError, Refused
+from vsphere_ai.errors import Refused
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.language.yaml_files.document import Document, FaultCollector, require
 from vsphere_ai.language.yaml_files.merge_keys import load
-from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
+from vsphere_ai.language.yaml_files.model_files import read_model
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.security.files import Outside, below
@@ -38,10 +38,7 @@ def load_job(path: Path) -> TrainingJob:
     require(path, "job")
     faults = FaultCollector()
     document = load(path, faults)
-    job = validate(TrainingJob, document.data, ValuePlace(document, (), faults))
-    faults.raise_any()
-    if job is None:
-        raise InputError([Diagnostic(document.mark_of(), "this is no job", "see vsphere-ai explain job")])
+    job = read_model(TrainingJob, document, faults)
     if isinstance(job.nodes, SetNodes):
         _require_below(job.nodes.playbook, document)
     return job
