@@ -13,15 +13,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from support.gates import busy, until
+from support.notified import run_ended
 from support.processes import runs
 
 from vsphere_ai.app import Notifier, NotifyRequest
 from vsphere_ai.app.events import Remark
+from vsphere_ai.documents.runs.notifications import FailureDocument
 from vsphere_ai.errors import Denied, UsageError
 from vsphere_ai.security import redaction
 from vsphere_ai.security.secret_ref import Secret
 
-DOCUMENT = {"run": "20260101-000000-abcd", "what": "play.yml", "pending": [{"kind": "maintenance", "name": "esx01"}]}
+DOCUMENT = run_ended()
 
 
 @contextmanager
@@ -61,7 +63,7 @@ def send():
 
     def sent(timeout=5.0, document=DOCUMENT, **request):
         said = []
-        Notifier(NotifyRequest(**request), said.append, timeout).send("run.ended", document)
+        Notifier(NotifyRequest(**request), said.append, timeout).send(document)
         return [each for each in said if isinstance(each, Remark)]
 
     with redaction.fresh():
@@ -80,7 +82,8 @@ def test_a_webhook_gets_the_document_signed_over_the_exact_body(send, monkeypatc
         assert send(notify_webhook=url, notify_secret="env:HOOK_KEY") == []
     [(path, headers, body)] = got
     assert path == "/hook"
-    assert json.loads(body) == {"event": "run.ended", **DOCUMENT}
+    assert json.loads(body) == DOCUMENT.as_json()
+    assert json.loads(body)["pending"] == [{"kind": "maintenance", "name": "esx01"}]
     expected = hmac.new(b"a-long-key-of-the-webhook", body, hashlib.sha256).hexdigest()
     assert headers["X-Vsphere-AI-Signature"] == f"sha256={expected}"
     assert headers["X-Vsphere-AI-Event"] == "run.ended"
@@ -166,7 +169,7 @@ def test_a_command_gets_the_document_and_its_arguments_as_they_are(send, tmp_pat
     out = tmp_path / "out"
     command = program(tmp_path, "import sys; open(sys.argv[1], 'w').write(sys.stdin.read() + repr(sys.argv[2:]))")
     assert send(notify_command=f"{command} {out} '$(id);x' `y`") == []
-    body = json.dumps({"event": "run.ended", **DOCUMENT}, ensure_ascii=False)
+    body = json.dumps(DOCUMENT.as_json(), ensure_ascii=False)
     assert out.read_text() == body + "['$(id);x', '`y`']"
 
 
@@ -213,9 +216,12 @@ def test_both_are_notified_although_the_first_fails(send):
 
 def test_a_secret_is_masked_in_what_is_sent_and_in_a_remark(send, tmp_path):
     Secret('s3cret"with-a-quote')
-    document = {"what": 's3cret"with-a-quote', "names": [{'s3cret"with-a-quote': 's3cret"with-a-quote'}]}
+    failure = {"target": "a", "summary": 's3cret"with-a-quote', "state": "failed", "error": "no", "rule": "x"}
+    document = run_ended(what='s3cret"with-a-quote', failures=(FailureDocument.model_validate(failure),))
     command = program(tmp_path, "import sys; sys.exit(sys.stdin.read() + ' s3cret\"with-a-quote')")
     with webhook() as (url, got):
         [remark] = send(document=document, notify_webhook=url, notify_command=command)
-    assert json.loads(got[0][2]) == {"event": "run.ended", "what": "***", "names": [{"***": "***"}]}
+    sent = json.loads(got[0][2])
+    assert (sent["what"], sent["failures"][0]["summary"]) == ("***", "***")
+    assert b"s3cret" not in got[0][2]
     assert "s3cret" not in remark.text

@@ -8,6 +8,7 @@ import shlex
 import sys
 
 import pytest
+from support.notified import run_ended
 from support.secret_traces import Traces
 from support.vm_sets import play
 
@@ -85,7 +86,7 @@ def test_a_notified_program_does_not_inherit_secrets(tmp_path, secrets):
         notify_secret="env:I29_NOTIFY",
     )
     os.environ["I29_HOOK"] = "http://127.0.0.1:9/the-secret-of-I29_HOOK"
-    Notifier(request, lambda event: None).send("run", {"about": os.environ["I29_NOTIFY"]})
+    Notifier(request, lambda event: None).send(run_ended(what=os.environ["I29_NOTIFY"]))
     environment, document = json.loads(out.read_text())
     assert "the-secret-of" not in json.dumps(environment) + document
     assert environment["VAULT_TOKEN"] == "needed-by-the-program"
