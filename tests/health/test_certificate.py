@@ -73,6 +73,16 @@ def test_a_certificate_is_read_back_as_it_was_written(made):
     assert opened(saved(made)) == made
 
 
+def test_gates_that_were_left_out_are_part_of_what_is_certified():
+    whole = Certificate("vc01", "train", "t", NOW, (Gate("health", (measured(),)),))
+    partly = replace(whole, left_out=("nccl",))
+    assert "left_out" not in saved(whole), "the digests of earlier certificates are without it"
+    assert (saved(partly)["left_out"], saved(partly)["status"]) == (["nccl"], "unknown")
+    assert opened(saved(partly)) == partly
+    with pytest.raises(ValueError, match="edited"):
+        opened({**saved(partly), "left_out": []})
+
+
 @given(certificates, certificates)
 def test_an_edited_certificate_is_refused(one, other):
     assert (digest_of(one) == digest_of(other)) == (one == other)

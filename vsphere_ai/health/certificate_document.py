@@ -35,14 +35,16 @@ class _CertifiedPart(PrintedDocument):
     not_asked: Annotated[dict[str, str], Field(description="VMs whose guests could not be asked, and why.")] = Field(
         default_factory=dict
     )
-    status: Annotated[Verdict, Field(description="The worst gate.")]
+    left_out: Annotated[tuple[str, ...], Field(description="Gates that were not carried out.")] = ()
+    status: Annotated[Verdict, Field(description="The worst gate; unknown where gates were left out.")]
     statuses: Annotated[dict[str, Verdict], Field(description="Of each gate.")]
 
     @classmethod
     def certified(cls, certificate: Certificate) -> Self:
         """Return what a certificate says as a document."""
         statuses = {gate.name: gate.status for gate in certificate.gates}
-        return cls(**vars(certificate), status=certificate.status, statuses=statuses)
+        said = {key: value for key, value in vars(certificate).items() if value or key != "left_out"}
+        return cls(**said, status=certificate.status, statuses=statuses)  # earlier certificates have no `left_out`
 
 
 class CertificateDocument(FindingsDocument, _CertifiedPart):
