@@ -5,12 +5,14 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from vsphere_ai.addresses.pool import AddressPool, conflicts
 from vsphere_ai.guests.netplan import GuestNic
 from vsphere_ai.guests.network_problems import network_problems
-from vsphere_ai.model.names.networks import AddressRange, address_range
+from vsphere_ai.model.names.networks import AddressRange, address_range, addresses
 from vsphere_ai.model.state import Target
 
 
@@ -90,6 +92,57 @@ def test_each_address_that_a_pool_calls_usable_is_accepted_for_a_guest(subnet, m
         assert not [
             p for p in network_problems(Target("VirtualMachine:vm-1", "a", "vm"), [nic]) if p.rule == "guest.address"
         ]
+
+
+BASES = {4: ("10.0.0.0", 32), 6: ("fd00:20::", 128)}
+
+
+def not_of_hosts(network) -> set[int]:
+    """Reference: the ends of a network of IPv4, the routers' anycast of IPv6; a network of two addresses has none."""
+    if network.num_addresses <= 2:
+        return set()
+    return {int(network[0]), int(network[-1])} if network.version == 4 else {int(network[0])}
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from([4, 6]), st.data())
+def test_what_is_usable_is_what_counting_address_by_address_leaves(version, data):
+    """Addresses, ranges and subnets that are excluded, gateways, ranges and blocks, in both families."""
+    base, bits = BASES[version]
+    network = ip_network(f"{base}/{data.draw(st.integers(bits - 6, bits))}")
+    every = [int(address) for address in network]
+    place = st.integers(0, len(every) - 1)
+
+    def text(first: int, last: int) -> str:
+        return str(AddressRange(version, every[min(first, last)], every[max(first, last)]))
+
+    def subnet(at: int, length: int) -> str:
+        return str(ip_network((every[at], length), strict=False))
+
+    one = st.builds(text, place, place) | place.map(lambda at: text(at, at))
+    excluded = data.draw(st.lists(one | st.builds(subnet, place, st.integers(network.prefixlen, bits)), max_size=4))
+    withheld = {n for each in map(addresses, excluded) for n in range(each.first, each.last + 1)} | not_of_hosts(
+        network
+    )
+    gateway = data.draw(st.none() | place)
+    withheld |= set() if gateway is None else {every[gateway]}
+    fields = {"subnet": str(network), "exclude": tuple(excluded)}
+    fields |= {} if gateway is None else {"gateway": text(gateway, gateway)}
+    length = data.draw(st.none() | st.integers(network.prefixlen, bits))
+    if length is None:
+        ranges = data.draw(st.lists(one, max_size=2))
+        given = {n for each in map(address_range, ranges) for n in range(each.first, each.last + 1)} or set(every)
+        if gateway is not None and ranges and every[gateway] in given - (withheld - {every[gateway]}):
+            ranges, given = [], set(every)  # refused: the gateway would be one of the ranges
+        wanted = given - withheld
+        fields["ranges"] = tuple(ranges)
+    else:
+        fields["per_node"] = length
+        blocks = list(network.subnets(new_prefix=length))
+        with_room = [b for b in blocks if {int(a) for a in b} - withheld - not_of_hosts(b)]
+        wanted = {int(a) for block in with_room for a in block}
+    pool = AddressPool(**fields)
+    assert {n for each in pool.usable() for n in range(each.first, each.last + 1)} == wanted
 
 
 def test_a_pool_that_no_nic_can_have_is_refused():

@@ -6,7 +6,13 @@ import re
 from datetime import date, timedelta
 from pathlib import Path
 
+import pytest
+from support.manifests import checked
+
 from vsphere_ai.app.project.dated_facts import OLD_DAYS, dated_facts, fact_ages
+from vsphere_ai.benchmarks import published
+from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.health.kernel import xids
 
 PACKAGE = Path(__file__).parents[2] / "vsphere_ai"
 
@@ -28,3 +34,21 @@ def test_an_old_table_is_named_and_is_no_failure():
     assert all("update vsphere-ai" in finding.remedy for finding in later)
     before = list(fact_ages(date(2020, 1, 1)))
     assert all("0 days old" in finding.message for finding in before), "a clock that is behind makes no table newer"
+
+
+NEWER = {
+    "health/xids.yaml": lambda: xids.known(999).fatal is not True and xids.known(999).action == "inspect",
+    "gpu/boards.yaml": lambda: board_of_device(0x3FFF) is None,
+    "benchmarks/published.yaml": lambda: not list(published.alike("all_reduce", "NVIDIA R900", 16)),
+    "kubernetes/operators.yaml": lambda: (
+        not checked(
+            "apiVersion: mellanox.com/v1alpha1\nkind: RailFabricBundle\nmetadata: {name: a}\nspec: {b: c}\n"
+        ).findings
+    ),
+}
+
+
+@pytest.mark.parametrize("table", NEWER)
+def test_what_a_table_does_not_have_is_not_called_wrong(table):
+    assert table in {known.file for known in dated_facts()}
+    assert NEWER[table]()

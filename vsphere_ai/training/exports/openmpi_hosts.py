@@ -107,7 +107,7 @@ def _options(tokens: list[_Token], host: Host, before: Host | None) -> Iterator[
         has_value = [each.kind for each in tokens[at + 1 : at + 2]] == ["="] and bool(value)
         is_number = has_value and value[0].kind == "number"
         at += 3 if has_value and token.kind in ("slots", "most", "port", "user") else 1
-        if token.kind in ("text", "number") and [each.kind for each in tokens[at : at + 1]] == ["="]:
+        if token.kind in ("text", "number", "refused", "rank") and [each.kind for each in tokens[at : at + 1]] == ["="]:
             yield at_line(token.line, f"'{token.text}=' is none of {KEYS}: Open MPI refuses the file")
             return
         if token.kind in ("text", "number"):
