@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from e2e import test_vgpu_vmotion as vgpu
 from e2e.test_admission import farm, on, running, vm
 
 __all__ = ["on"]
@@ -114,6 +115,24 @@ def test_without_moves_an_adapter_is_selected_in_the_window(on):
     selects = steps.index(("esx01", "let the adapter on dvpg-lan carry vmotion"))
     assert steps.index(("esx01", "enter maintenance mode")) < selects
     assert cli("apply", "-i", cli.inventory, path, "--yes") == 0, cli.out + cli.err
+
+
+GPU_HOST = (
+    "nics: [{name: vmnic0, pci: '0000:18:00.0', model: X710, switch: d}]\n"
+    "    vmkernel: [{name: vmk0, port_group: m, services: [management]}, {name: vmk1, port_group: v}]"
+)
+
+
+def test_a_vm_with_a_vgpu_moves_over_an_adapter_that_is_selected_first(on):
+    """The run moves it itself, before its host enters maintenance mode."""
+    hosts = [vgpu.host(1, more=GPU_HOST), vgpu.host(2, more=GPU_HOST)]
+    switches = "switches: [{name: d, uplinks: 1, port_groups: [{name: m}, {name: v}]}]\nhosts:"
+    cli = on(vgpu.farm(hosts, [vgpu.vm("a", 1, network="m")]).replace("hosts:", switches, 1))
+    playbook = vgpu.play("esx01.lab.local")
+    assert cli("plan", "-i", cli.inventory, cli.file(playbook, "refused.yml")) == 1
+    path = cli.file(playbook + "- hosts: all\n  vmkernel: {v: {services: [vmotion]}}\n")
+    assert cli("apply", "-i", cli.inventory, path, "--yes") == 0, cli.out + cli.err
+    assert [(v["host"], v["power"]) for v in cli.lab.get("/lab/farm")["vms"]] == [("esx02.lab.local", "poweredOn")]
 
 
 JOINS = "- hosts: esx02.lab.local\n  uplinks: {dvs-data: {Uplink 1: vmnic1}}\n"

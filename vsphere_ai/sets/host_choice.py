@@ -18,7 +18,6 @@ from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.host_cpus import CORES
 from vsphere_ai.fabric.virtual_functions import physical_functions
 from vsphere_ai.language.playbooks.play import TargetPlans, stated_of
-from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -151,10 +150,10 @@ def _machine(view: View, wanted: WantedSet, member: Member, *, reserves_all: boo
 
 
 def _networks(view: View, wanted: WantedSet, member: Member) -> Iterator[str]:
-    """Yield the networks of a new VM that are there; those that a plan makes, none shows yet."""
+    """Yield the networks of a new VM, with those that the plan makes."""
     for name in dict.fromkeys(n.port_group for n in wanted.nics):
         group = networks.for_place(view.estate, member.place, name).network
-        if group is not None and not is_deferred(group.ref):
+        if group is not None:
             yield group.ref
 
 

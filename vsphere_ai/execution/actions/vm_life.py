@@ -9,6 +9,7 @@ from typing import Any
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.execution.disk_children import children_of, may_have_children, words
 from vsphere_ai.guests.cloud_init import LEFT, USERDATA, given_network, holds_password, with_passwords
 from vsphere_ai.guests.customization import FAILED
@@ -64,7 +65,8 @@ class VmLife:
         """Send one CloneVM_Task, unless the VM is there; read back that the new VM has its identity and its mark."""
         if self.exists(step.target):
             return
-        args: PlainObject = {"folder": step.folder, "name": step.name, "spec": self._spec(step)}
+        spec = looked_up(self._spec(step), self._context.vcenter)  # port groups that this plan has made
+        args: PlainObject = {"folder": step.folder, "name": step.name, "spec": spec}
         source = Target("vm", step.target.name, step.source)
         try:
             self._context.task(source, "CloneVM_Task", args, say, CLONE_TIMEOUT)

@@ -75,14 +75,18 @@ def _nics(wanted: WantedSet, member: Member, estate: Estate) -> Iterator[Mapping
 
 
 def _backing(nic: WantedNic, member: Member, estate: Estate) -> Mapping[str, Any]:
-    group = networks.for_place(estate, member.place, nic.port_group).network
-    if group is None or not group.ref.startswith(dvs.PORT_GROUP):
+    meant, here = networks.for_place(estate, member.place, nic.port_group), estate.datacenter_of(member.place.folder)
+    group = meant.network
+    switch = dvs.switch_of(estate, group)
+    key = group.get("key") or group.ref.partition(":")[2] if group else ""
+    if not meant.networks and here is not None:  # one that the plan itself may make, by the key that it will have
+        key = dvs.planned_key(here.ref, nic.port_group.rpartition("/")[2])
+    elif group is None or not group.ref.startswith(dvs.PORT_GROUP):
         name = group.name if group else nic.port_group
         return {"_typeName": "VirtualEthernetCardNetworkBackingInfo", "deviceName": name}
-    switch = dvs.switch_of(estate, group)
     port = {
         "_typeName": "DistributedVirtualSwitchPortConnection",
         "switchUuid": switch.get("uuid") if switch else "",
-        "portgroupKey": group.get("key") or group.ref.partition(":")[2],
+        "portgroupKey": key,
     }
     return {"_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port}
