@@ -42,16 +42,46 @@ def command(form: str, estate: EstateRequest) -> int:
     Exits 2 when a host is not connected.
     """
     from vsphere_ai.app.estate.$name import ${Class}Request, list_$name
+    from vsphere_ai.documents.$name import ${Class}Document, ${Class}Host
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.layout import table
 
     result = list_$name(${Class}Request(estate), show_event)
     if form == "json":
-        hosts = [{"host": name, "connection": state} for name, state in result.hosts]
-        click.echo(json_text(vcenter=result.about, hosts=hosts))  <<< how the result is shown
+        hosts = tuple(${Class}Host(host=name, connection=state) for name, state in result.hosts)
+        click.echo(json_text(${Class}Document(vcenter=result.about, hosts=hosts)))  <<< how the result is shown
     else:
         click.echo(table(("host", "connection"), result.hosts))
     return result.exit_code
+'''
+
+DOCUMENT = '''"""Document of `$dashed`: hosts and their connection."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from vsphere_ai.documents.part import DocumentPart
+from vsphere_ai.documents.printed import PrintedDocument
+from vsphere_ai.model.facts import About
+
+
+class ${Class}Host(DocumentPart):
+    """A host."""  <<< the parts of the document
+
+    host: str
+    connection: Annotated[str, Field(description="unknown: vCenter does not show it.")]
+
+
+class ${Class}Document(PrintedDocument):
+    """What `$dashed` prints."""
+
+    printed_by: ClassVar = ("$dashed",)
+
+    vcenter: About
+    hosts: tuple[${Class}Host, ...]
 '''
 
 APP = '''"""Hosts and their connection, as `vsphere-ai $dashed` lists them."""
@@ -162,6 +192,7 @@ SCAFFOLD = Scaffold(
     files={
         "vsphere_ai/cli/look/$name.py": COMMAND,
         "vsphere_ai/app/estate/$name.py": APP,
+        "vsphere_ai/documents/$name.py": DOCUMENT,
         "tests/cli/test_${name}_command.py": TEST,
     },
     insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
