@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import pytest
 from support.vm_sets import FARM, INVENTORY, Sets, play
@@ -117,3 +118,21 @@ def test_a_missing_privilege_is_told_before(farm, cli, privilege, fields):
     assert denied("doctor", "--permissions", book, "-o", "json") == 4, cli.out
     lacking = {need["privilege"] for need in json.loads(cli.out)["privileges"] if not need["granted"]}
     assert privilege in lacking
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "words"),
+    [
+        ("built=2020-01-31", 1, "the image was built on 2020-01-31"),
+        (f"built={date.today().isoformat()}", 0, "clone ubuntu-22.04"),
+        ("", 0, "it is not known when the image was built"),
+    ],
+)
+def test_a_source_that_is_too_old_is_refused(cli, make_lab, monkeypatch, record, code, words):
+    said = f"template: true, extra_config: {{vsphere-ai.image: 'cloud-init=24.1.3 renderer=netplan {record}'}}"
+    lab = make_lab(FARM.replace("template: true", said))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    aged = Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
+    assert aged("plan", cli.file(play("train-01", nics=1, image_max_days=30))) == code, cli.out
+    assert words in cli.out
+    assert ("[image.age]" in cli.out) == (code == 1)

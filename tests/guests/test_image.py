@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from vsphere_ai.guests.cloud_init import Guest, extra_config
@@ -201,5 +203,29 @@ def test_nothing_is_looked_at_that_is_not_asked_for():
             asked.append(path)
             return super().get(path, default)
 
-    image_findings(SOURCE, Facts(SOURCE.ref, Log(GOOD)), Needs(policy_routing=True, linked=True, snapshot="a"))
+    needs = Needs(policy_routing=True, linked=True, snapshot="a", most_days=30)
+    image_findings(SOURCE, Facts(SOURCE.ref, Log(GOOD)), needs)
     assert set(asked) == set(PATHS)
+
+
+AGED = Needs(most_days=30, today=date(2026, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("built", "created", "verdict"),
+    [
+        ("2026-01-30", None, "pass"),
+        ("2026-01-29", None, "fail"),
+        ("2026-02-27", "2020-01-01T08:00:00Z", "pass"),
+        (None, "2026-02-01T08:00:00+00:00", "pass"),
+        (None, "2026-01-01T08:00:00+00:00", "fail"),
+        ("yesterday", None, "unknown"),
+        (None, None, "unknown"),
+    ],
+)
+def test_an_image_is_no_older_than_the_set_allows(built, created, verdict):
+    key = {"vsphere-ai.image": f"{GOOD_KEY} built={built}" if built else GOOD_KEY}
+    changes = {"config.extraConfig": settings(**key), "config.createDate": created}
+    assert verdicts(AGED, **changes)["age"] == verdict
+    assert "age" not in verdicts(ALL, **changes), "without a limit its age does not matter"
+    assert canary(findings(AGED, **changes)) == (), "no VM that is made first shows it"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 from vsphere_ai.guests.cloud_init import METADATA, REDACTED, USERDATA
@@ -29,9 +30,13 @@ VENDORDATA, OVF = "guestinfo.vendordata", "guestinfo.ovfEnv"
 INPUTS = (*(f"{name}{end}" for name in (METADATA, USERDATA, VENDORDATA) for end in ("", ".encoding")), OVF, READY)
 """Settings of a VM that cloud-init in a clone would read, or that a clone is taken for ready by."""
 PRIVILEGE = "give the account the privilege to see the template's configuration"
+CREATED = "config.createDate"
+"""When a VM or template was made (VirtualMachineConfigInfo, since vSphere API 6.7); others patch images in place."""
+AGE = "age"
 FIRST_GUESTINFO, FIRST_IMC, FIRST_FALLBACK = (21, 3), (23, 1), (23, 4)
 PATHS = (
     "config.annotation",
+    CREATED,
     "config.extraConfig",
     "config.guestId",
     "config.hardware.device",
@@ -45,6 +50,7 @@ PATHS = (
 """Properties of the source that are looked at."""
 DATASOURCE = "cloud-init, doc/rtd/reference/datasources/vmware.rst"
 SOURCES: Mapping[str, str] = {
+    "age": "vSphere Web Services API, VirtualMachineConfigInfo.createDate",
     "machine-id": "cloud-init, doc/rtd/reference/cli.rst, clean; open-vm-tools issue 240",
     "renderer": "cloud-init, cloudinit/net; github.com/canonical/cloud-init issue 4862",
     "snapshot": "vSphere Web Services API, VirtualMachineRelocateDiskMoveOptions",
@@ -84,11 +90,14 @@ class Needs:
     linked: bool = False
     snapshot: str = ""
     api: tuple[int, ...] = (7, 0, 2, 0)
+    most_days: int | None = None
+    """Days that may have passed since the image was built; None: any number."""
+    today: date = date.max
 
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """What the builder of an image has recorded: cloud-init's version, its renderer, the state of the machine id.
+    """What the builder of an image has recorded: cloud-init's version, its renderer, the machine id, the day.
 
     None or empty: not recorded. A version without numbers, ``()``: the image has no cloud-init.
     """
@@ -96,6 +105,7 @@ class ImageRecord:
     cloud_init: tuple[int, ...] | None = None
     renderer: str = ""
     machine_id: str = ""
+    built: date | None = None
 
 
 def image_findings(target: Target, source: Facts, needs: Needs) -> tuple[Finding, ...]:
@@ -106,7 +116,7 @@ def image_findings(target: Target, source: Facts, needs: Needs) -> tuple[Finding
 
 def canary(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return why one VM has to be made, and its guest looked at, before the others; nothing where all is known."""
-    return tuple(found.message for found in findings if found.verdict == "unknown")
+    return tuple(f.message for f in findings if f.verdict == "unknown" and f.rule != f"image.{AGE}")
 
 
 def cleared_settings(source: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -129,6 +139,7 @@ def recorded(source: Facts) -> ImageRecord:
         tuple(map(int, numbers[0].split("."))) if numbers else () if version == "none" else None,
         words.get("renderer", "").lower(),
         words.get("machine-id", "").lower(),
+        _day(words.get("built", "")),
     )
 
 
@@ -310,6 +321,23 @@ def _snapshot(image: _Image) -> Iterator[Finding]:
         yield image.found("snapshot", "pass", f"snapshot '{wanted}'", seen)
 
 
+def _age(image: _Image) -> Iterator[Finding]:
+    most, own = image.needs.most_days, image.recorded.built
+    if most is None:
+        return
+    built = own or _day(str(image.source.get(CREATED) or "")[:10])
+    if built is None:
+        help = f"record it in the template: {KEY} = built=2026-01-31"
+        yield image.unknown(AGE, CREATED, "it is not known when the image was built", help)
+        return
+    days, seen = (image.needs.today - built).days, (KEY if own else CREATED, built.isoformat())
+    if days > most:
+        words = f"the image was built on {built.isoformat()}, {days} days ago: more than {most}"
+        yield image.found(AGE, "fail", words, seen, f"build it anew, or record its day: {KEY} = built=DATE")
+    else:
+        yield image.found(AGE, "pass", f"the image was built on {built.isoformat()}", seen)
+
+
 _RULES: tuple[Callable[[_Image], Iterator[Finding]], ...] = (
     _guest,
     _tools,
@@ -320,7 +348,16 @@ _RULES: tuple[Callable[[_Image], Iterator[Finding]], ...] = (
     _vapp,
     _tpm,
     _snapshot,
+    _age,
 )
+
+
+def _day(text: str) -> date | None:
+    """Return a date that is written 2026-01-31; None for anything else."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _snapshots(value: Plain) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from vsphere_ai.guests.image import CLEAN, Needs, canary, image_findings, recorded
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
@@ -22,6 +24,8 @@ def findings_of(state: VmSetFields, member: Member, view: View) -> tuple[Finding
         linked=bool(state.linked),
         snapshot=state.snapshot or "",
         api=view.estate.about.api_numbers,
+        most_days=state.image_max_days,
+        today=date.today(),
     )
     return image_findings(Target("vm", source.name, source.ref), source, needs)
 

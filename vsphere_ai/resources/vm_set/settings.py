@@ -21,7 +21,7 @@ IN_THE_CLONE = ("vmxnet3",)
 MOST_NICS = 10
 """Network adapters of a VM (VMware Configuration Maximums, vSphere 7.0 to 9.0: Virtual NICs per virtual machine)."""
 ONCE = (
-    *("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore"),
+    *("snapshot", "image_max_days", "linked", "cluster", "resource_pool", "folder", "datastore"),
     *("nics", "mac_prefix", "customize", "users", "user_data", "placement"),
 )
 """Fields that only count when a VM is made."""
@@ -167,6 +167,7 @@ class VmSetFields(State):
     name: str | None = setting("Name of the set; VMs carry it in their mark.", pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
     source: str | None = setting("Template, or VM that is off, that is cloned; by name or inventory path.")
     snapshot: str | None = setting("Snapshot of the source that is cloned.")
+    image_max_days: int | None = setting("Days since the source was built, above which it is refused.", ge=1, le=3650)
     linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
     cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
     resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
