@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 
-from tools.scaffolding import WORDS, Insertion, NotScaffolded, Scaffold, run
+from tools.scaffolding import WORDS, Generator, Insertion, NotScaffolded, Scaffold, run
 from vsphere_ai.cli.commands import commands
 
 SHORT = re.compile(rf"(?=.{{2,12}}$){WORDS.pattern}")
@@ -196,6 +196,7 @@ SCAFFOLD = Scaffold(
         "tests/cli/test_${name}_command.py": TEST,
     },
     insertions=(Insertion("docs/cli.md", "## Exit codes", SECTION),),
+    generators=(Generator("tools.docgen.schemas", ("docs/schemas",)),),
     then=(
         "fill in; the command may lie in another folder of cli, as its section of --help says",
         "the function of app may lie in another of its rooms (docs/architecture.md)",
