@@ -142,7 +142,9 @@ def test_how_it_is_exported():
 
     assert exported(esx(), "playbook") is None
     assert set(exported(esx(), "rollback").services) == {"ssh", "shell"}
-    assert set(exported(esx(service("TSM-SSH", True)), "playbook").services) == {"ssh"}
+    assert exported(esx(service("TSM-SSH", True)), "playbook") is None  # whether SSH runs is for runs to change
+    starts = exported(esx(service("TSM-SSH", True, "on"), service("TSM", True)), "playbook").services
+    assert (starts["ssh"].running, starts["ssh"].policy, starts["shell"].running) == (None, "on", True)
     assert set(exported(esx(), "shown").services) == {"ssh", "shell"}
     assert HostServices.observe(Facts("HostSystem:host-9"), estate()) is None
 

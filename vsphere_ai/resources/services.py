@@ -135,10 +135,13 @@ class HostServices(Corrects, Resource):
         return Projection(self.model_copy(update={"services": later}))
 
     def export(self, target: Target, view: View, form: Form) -> StateExport:
-        """A playbook states what differs from an installed host, where both are off."""
+        """A playbook states what differs from an installed host; of SSH its policy, which no run changes by itself."""
         if form == "shown":
             return StateExport(self)
         differing = {n: s for n, s in (self.services or {}).items() if s.running or s.policy != "off"}
+        if SSH in differing:
+            differing[SSH] = differing[SSH].model_copy(update={"running": None})
+        differing = {n: s for n, s in differing.items() if n != SSH or s.policy != "off"}
         services = self.services if form == "rollback" else differing
         return StateExport(self.model_copy(update={"services": services}) if services else None)
 
