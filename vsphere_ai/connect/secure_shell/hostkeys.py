@@ -10,13 +10,14 @@ import re
 from collections import defaultdict
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar
-
-import paramiko
+from typing import TYPE_CHECKING, ClassVar
 
 from vsphere_ai.connect.secure_shell.trusted import MOST_KEYS, name_of
 from vsphere_ai.errors import Denied
 from vsphere_ai.security.files import read_text, version_of
+
+if TYPE_CHECKING:
+    import paramiko
 
 HASHED = "|1|"
 """Begins a name of which only a salt and its HMAC with SHA-1 are in the file: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT."""
@@ -73,6 +74,8 @@ class _KnownLines:
 
 def _key_in(line: str, number: int) -> paramiko.PKey | None:
     """Return the key in a line; None where it is no key that can be used."""
+    import paramiko
+
     try:
         entry = paramiko.hostkeys.HostKeyEntry.from_line(line, number)
     except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey, ValueError):

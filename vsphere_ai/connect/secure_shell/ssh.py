@@ -8,9 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Self
-
-import paramiko
+from typing import TYPE_CHECKING, Self
 
 from vsphere_ai.connect.gate import LoginGate, credential_id
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys
@@ -28,6 +26,9 @@ from vsphere_ai.connect.secure_shell.ssh_endpoint import (
 )
 from vsphere_ai.connect.secure_shell.ssh_login import log_in
 from vsphere_ai.errors import Unreachable
+
+if TYPE_CHECKING:
+    import paramiko
 
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -213,6 +214,8 @@ class SshClient:
 
         `TooManySessions` where the machine has no room for one beside those that are open.
         """
+        import paramiko
+
         for left in reversed(range(self.limits.attempts)):
             used = self.is_open
             self.connect()
@@ -240,6 +243,8 @@ class SshClient:
         raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed", "start the command again")
 
     def _handshake(self, keys: HostKeys) -> tuple[paramiko.Transport, _Greeting]:
+        import paramiko
+
         at = self.endpoint
         try:
             raw = socket.create_connection((at.address, at.port), self.limits.connect)
@@ -307,6 +312,8 @@ def fetch_host_key(address: str, port: int, *, known: HostKeys | None = None, ho
 
     With `known` the host is asked for a type of key that is known of it, so that the two can be compared.
     """
+    import paramiko
+
     limits = SshLimits()
     try:
         raw = socket.create_connection((address, port), limits.connect)

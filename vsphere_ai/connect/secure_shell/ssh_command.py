@@ -5,10 +5,12 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from vsphere_ai.connect.secure_shell.ssh_endpoint import Ended, Unended
+
+if TYPE_CHECKING:
+    import paramiko
 
 LATE, BROKE = "it did not end in time", "the connection broke"
 _PAUSE = 0.02

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Sequence
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from vsphere_ai.connect.gate import CredentialRefused
 from vsphere_ai.connect.secure_shell.ssh_endpoint import STOPPED, ConnectionBroken, SshEndpoint, SshLimits, say
 from vsphere_ai.errors import Denied, Unreachable, VsphereAiError
 from vsphere_ai.security.files import SMALL, read_bytes, read_text
+
+if TYPE_CHECKING:
+    import paramiko
 
 MOST_KEYS = 5
 """Keys of an agent that are tried; OpenSSH ends a connection after six attempts (MaxAuthTries)."""
@@ -19,6 +21,8 @@ MOST_KEYS = 5
 
 def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) -> None:
     """Log in to a server whose key is known: `CredentialRefused`, `Denied`, `ConnectionBroken`, `Unreachable`."""
+    import paramiko
+
     begun = time.monotonic()
     try:
         if at.key_file is not None:
@@ -48,6 +52,8 @@ def log_in(transport: paramiko.Transport, at: SshEndpoint, limits: SshLimits) ->
 
 def read_key(at: SshEndpoint) -> paramiko.PKey:
     """Return the private key of an endpoint's key file; `Denied` when it cannot be used."""
+    import paramiko
+
     try:
         if at.key_file is None:
             raise ValueError("no key file is given")
@@ -65,6 +71,7 @@ def read_key(at: SshEndpoint) -> paramiko.PKey:
 
 def _key_of(data: bytes, passphrase: str | None) -> paramiko.PKey:
     """Return the private key of a file's content, as `PKey.from_path` does, which opens the file itself."""
+    import paramiko
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -89,6 +96,8 @@ def _key_of(data: bytes, passphrase: str | None) -> paramiko.PKey:
 
 def _with_password(transport: paramiko.Transport, at: SshEndpoint) -> None:
     """Ask what the server takes, then try once: ESXi takes passwords by keyboard-interactive only."""
+    import paramiko
+
     allowed: Sequence[str] = ()
     password = at.password or ""
     try:
@@ -108,6 +117,8 @@ def _with_password(transport: paramiko.Transport, at: SshEndpoint) -> None:
 
 def _with_agent(transport: paramiko.Transport, at: SshEndpoint) -> None:
     """Try the keys of the SSH agent one after the other, as the OpenSSH client does."""
+    import paramiko
+
     agent = paramiko.Agent()
     try:
         keys = agent.get_keys()[:MOST_KEYS]

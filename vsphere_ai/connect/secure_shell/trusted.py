@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied
 from vsphere_ai.model.names.written_names import known_hosts_name
 from vsphere_ai.security.files import MIB, Unfit, locked_folder, make_private_folder, read_text, write_private
 
+if TYPE_CHECKING:
+    import paramiko
+
+SSH_PORT = 22
+"""The port that a known_hosts file does not name: sshd(8), SSH_KNOWN_HOSTS FILE FORMAT."""
 MOST_KEYS = 4 * MIB
 """Bytes of a known_hosts file that are read."""
 
 
 def name_of(address: str, port: int) -> str:
     """Return how a known_hosts file names a host's SSH service."""
-    return address if port == paramiko.config.SSH_PORT else f"[{address}]:{port}"
+    return address if port == SSH_PORT else f"[{address}]:{port}"
 
 
 def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
@@ -73,6 +77,8 @@ def _without(line: str, name: str, kind: str) -> str | None:
 def _is(written: str, name: str) -> bool:
     if not written.startswith("|1|"):
         return written == name
+    import paramiko
+
     try:
         return paramiko.HostKeys.hash_host(name, written) == written
     except (ValueError, AssertionError, IndexError):
