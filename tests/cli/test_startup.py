@@ -24,7 +24,7 @@ CASES = [
     (["mig", "layouts", "a30-24gb"], (*NETWORK, *TERMINAL)),
     (["vgpu", "list"], (*NETWORK, *TERMINAL)),
     (["schema", "playbook"], (*NETWORK, *TERMINAL, *MODELS)),
-    (["run", "list"], (*NETWORK, *TERMINAL)),
+    (["run", "list"], (*NETWORK, *TERMINAL, "vsphere_ai.planning", "vsphere_ai.resources")),
     (["report", "nothere.json"], (*NETWORK, *TERMINAL, "jinja2")),
     (["run", "show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
     (["plan", "nothere.yml"], (*NETWORK, *TERMINAL)),
@@ -32,18 +32,40 @@ CASES = [
 ]
 
 
+MOST_MODULES = [
+    (["--version"], 30),
+    (["schema", "playbook"], 45),
+    (["lab", "status"], 55),
+    (["run", "list"], 90),
+]
+"""Commands that make no plan, and how many modules of the tool each loads at most; those of a plan are some 500."""
+
+
 @pytest.mark.parametrize(("arguments", "unwanted"), CASES, ids=lambda v: " ".join(v[:2]))
 def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
+    loaded = modules_of(arguments, tmp_path)
+    assert [name for name in unwanted if name in loaded] == []
+
+
+@pytest.mark.parametrize(("arguments", "most"), MOST_MODULES, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_a_command_that_makes_no_plan_loads_few_modules(arguments, most, tmp_path):
+    own = sorted(name for name in modules_of(arguments, tmp_path) if name.partition(".")[0] == "vsphere_ai")
+    assert len(own) <= most, own
+
+
+def modules_of(arguments, tmp_path):
+    """Return the names of the modules that are loaded once a command has ended, in a process of its own."""
     program = (
-        "import sys; from vsphere_ai.cli.main import main; main(sys.argv[1:]); "
-        f"print('LOADED', *[m for m in {unwanted!r} if m in sys.modules])"
+        "import sys; from vsphere_ai.cli.main import main; main(sys.argv[1:]); print('LOADED', *sorted(sys.modules))"
     )
     environment = {**os.environ, "VSPHERE_AI_STATE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=LONG, env=environment,
         cwd=tmp_path, check=True,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    first, *names = done.stdout.splitlines()[-1].split()
+    assert first == "LOADED"
+    return set(names)
 
 
 MODULES = ["execution.runner", "execution.actions.executor", "report.plans.run_text", "report.plans.run_json"]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from vsphere_ai import app
 from vsphere_ai.model.text import counted
 from vsphere_ai.report.pages.values import Report, ReportSection
-from vsphere_ai.report.plans.run_record import runs_rows
+from vsphere_ai.report.plans.run_list import runs_rows
 from vsphere_ai.report.report_in import report_of
 
 NEWEST = 8

@@ -54,12 +54,13 @@ def list_runs(form: str) -> int:
     Exits 0, also where a journal cannot be read.
     """
     from vsphere_ai import app
-    from vsphere_ai.documents.runs.summaries import RunsDocument
-    from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.plans.run_record import runs_lines, summary
+    from vsphere_ai.report.plans.run_list import runs_lines, summary
 
     found = app.list_runs()
     if form == "json":
+        from vsphere_ai.documents.runs.summaries import RunsDocument
+        from vsphere_ai.report.json_text import json_text
+
         runs = tuple(summary(each, found.among) for each in found.records)
         click.echo(json_text(RunsDocument(runs=runs, unreadable=tuple(t.message for t in found.unreadable))))
         return 0

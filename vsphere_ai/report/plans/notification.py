@@ -11,7 +11,7 @@ from vsphere_ai.planning.drift import Difference
 from vsphere_ai.planning.outcome import Outcome, RunOutcome, failures
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.report.plans.drift_text import drift_part
-from vsphere_ai.report.plans.run_record import summary
+from vsphere_ai.report.plans.run_list import summary
 
 if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
