@@ -9,13 +9,17 @@ import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from pydantic import ValidationError
 from support.gates import LONG
 
 from tools.docgen import architecture
 from vsphere_ai.compat import gate
+from vsphere_ai.model.bounded import yaml_value
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.base import Resource
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "vsphere_ai"
@@ -27,9 +31,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("model", "security"),
     ("documents",),
     ("addresses", "guests", "gpu", "fabric", "connect"),
+    ("capacity", "runs", "resources"),
     ("health", "training"),
     ("benchmarks",),
-    ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("admission",),
     ("planning", "reading", "kubernetes", "lab"),
@@ -320,30 +324,23 @@ def home(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-OF_KINDS = {"state", "is_planned", "planned", "get", "wanted_of"}
-
-
 def names_of_kinds(code: ast.AST) -> list[str]:
-    """Where code outside of `resources` asks for a kind by its name, as far as the shape of code shows it.
+    """Where code outside of `resources` makes the name of a kind itself, or compares one with a text.
 
-    That is a name given to a look-up (`view.state(ref, "mig")`), in a key with a reference (`(ref, "mig")`), in
-    brackets behind `kinds()`, or compared with a `kind`. A name may stand in data: in a rule id, an argv, a profile, a
-    type of adapter; and in the YAML of a remedy.
+    Whatever takes a kind takes a `KindName`, and no text is one (`make types`): a word that is spelt like a kind, such
+    as ``pvrdma`` for a type of adapter, is none. So names are written where one is made of a text that stands there,
+    or compared with one, which types do not tell.
     """
-    found = []
+    named = []
     for node in ast.walk(code):
-        asked: list[ast.expr] = []
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in OF_KINDS:
-            asked = node.args if getattr(node.func, "attr", "") != "get" else []
-        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and getattr(node.elts[0], "attr", "") == "ref":
-            asked = node.elts[1:]
-        elif isinstance(node, ast.Subscript) and getattr(getattr(node.value, "func", None), "id", "") == "kinds":
-            asked = [node.slice]
+        texts: list[ast.expr] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("KindName", "kind_names"):
+            texts = node.args
         elif isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "kind":
-            asked = node.comparators
-        constants = (each for one in asked for each in ast.walk(one) if isinstance(each, ast.Constant))
-        found += [f"line {each.lineno}: {each.value}" for each in constants if each.value in kinds()]
-    return found
+            texts = node.comparators
+        constants = (part for text in texts for part in ast.walk(text) if isinstance(part, ast.Constant))
+        named += [f"line {part.lineno}: {part.value}" for part in constants if part.value in kinds()]
+    return named
 
 
 def test_no_other_room_names_a_kind():
@@ -357,42 +354,101 @@ def test_no_other_room_names_a_kind():
 @pytest.mark.parametrize(
     "code",
     [
-        'view.state(ref, "mig")',
-        'view.is_planned(vm.ref, "vgpu")',
-        'view.stated.get((vm.ref, "vgpu"))',
-        'kinds()["mig"]',
+        'view.state(ref, KindName("mig"))',
+        'Step(target, kinds=kind_names("mig", "vgpu"))',
         'state.kind == "mig"',
         'state.kind in ("pvrdma", "adapters")',
     ],
 )
-def test_a_name_of_a_kind_is_found_in_the_shapes_that_ask_for_it(code):
+def test_a_name_of_a_kind_is_found_where_one_is_made(code):
     assert names_of_kinds(ast.parse(code))
 
 
-WITHOUT_PLAYS = ("compat.rules", "fabric", "gpu")
-"""Rooms that say what is wrong: the kinds write the plays."""
+def test_a_text_is_no_name_of_a_kind(tmp_path):
+    """The type checker refuses a text where the name of a kind is taken, so that the test above finds all of them."""
+    file = tmp_path / "named.py"
+    file.write_text(
+        "from vsphere_ai.model.state import Target\n"
+        "from vsphere_ai.model.steps import Invoke\n"
+        "from vsphere_ai.model.view import View\n"
+        "def use(view: View, ref: str, host: Target) -> object:\n"
+        '    return view.state(ref, "mig"), Invoke(target=host, kinds=("switches",))\n'
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", str(file)]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONG, check=False)
+    assert checked.returncode == 1
+    assert 'expected "KindName"' in checked.stdout
+    assert 'expected "tuple[KindName, ...]"' in checked.stdout
+
+
+class Key(NamedTuple):
+    """A key of a play: a field of a kind, or a kind that stands for its shorthand's field."""
+
+    kind: type[Resource]
+    field: str
+
+    def takes(self, value: object) -> bool:
+        try:
+            self.kind.model_validate({self.field: value})
+        except ValidationError:
+            return False
+        return True
+
+
+@cache
+def keys_of_words() -> dict[str, list[Key]]:
+    """The keys of plays that take a number or one of some words, by name; none that takes any text."""
+    keys: dict[str, list[Key]] = {}
+    for cls in kinds().values():
+        named = {**{field: field for field in cls.model_fields}, **({cls.kind: cls.shorthand} if cls.shorthand else {})}
+        for name, field in named.items():
+            if not Key(cls, field).takes("nosuchword"):
+                keys.setdefault(name, []).append(Key(cls, field))
+    return keys
 
 
 def plays_in(code: ast.AST) -> list[str]:
-    """Where text in code, other than a docstring, is a line of a play: the name of a kind with a value in brackets."""
-    play = re.compile(rf"\b({'|'.join(kinds())}): ?[{{\[]")
-    docs = {id(n.value) for n in ast.walk(code) if isinstance(n, ast.Expr)}
-    texts = (
-        n for n in ast.walk(code) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docs
-    )
-    return [f"line {n.lineno}: {n.value}" for n in texts if play.search(n.value)]
+    """Where text in code, other than a docstring, is a line of a play: a kind or a field of one, with its value.
+
+    The value of a kind is in brackets. Of other keys a kind has to take the word or the number behind it, so that
+    ``version: v1`` is none.
+    """
+    play = re.compile(rf"(?<![\w-])({'|'.join(kinds())}): ?[{{\[]")
+    line = re.compile(rf"(?<![\w-])({'|'.join(keys_of_words())}): (true|false|[a-z][a-z_0-9-]*|[0-9]+)(?![\w:./])")
+    docs = {id(node.value) for node in ast.walk(code) if isinstance(node, ast.Expr)}
+    written = []
+    for node in ast.walk(code):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            lines = ((keys_of_words()[m[1]], yaml_value(m[2])) for m in line.finditer(node.value))
+            if play.search(node.value) or any(key.takes(value) for keys, value in lines for key in keys):
+                written.append(f"line {node.lineno}: {node.value}")
+    return written
 
 
-def test_rules_and_facts_write_no_plays():
-    rooms = (n for n in modules() if any(within(n, each) for each in WITHOUT_PLAYS))
+def test_only_kinds_write_plays():
+    """Others describe a correction, and `resources.corrections` has the kind that brings it about write it."""
+    rooms = (n for n in modules() if not within(n, "resources") and not within(n, "lab"))
     assert not [f"{name}, {each}" for name in rooms for each in plays_in(tree(modules()[name]))]
 
 
 @pytest.mark.parametrize(
-    "code", ['"add hardware: {firmware: efi}"', 'f"nics: {{{nic}: {{pause: off}}}}"', '"vgpu: [a]"']
+    "code",
+    [
+        '"add hardware: {firmware: efi}"',
+        'f"nics: {{{nic}: {{pause: off}}}}"',
+        '"vgpu: [a]"',
+        '"write uvm: false"',
+        '"gpudirect: true, and power the VM off and on"',
+        '"with mode: enabled vSphere makes them"',
+    ],
 )
 def test_a_play_in_a_text_is_found(code):
     assert plays_in(ast.parse(f"help = {code}"))
+
+
+@pytest.mark.parametrize("text", ["version: v1", "mig-enabled: true", "the host: its GPUs", "mode: the MIG mode"])
+def test_what_only_looks_like_a_play_is_none(text):
+    assert not plays_in(ast.parse(f"help = {text!r}"))
 
 
 def test_what_a_kind_keeps_in_its_folder_is_its_own():

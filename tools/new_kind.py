@@ -19,7 +19,7 @@ from typing import Self
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -32,7 +32,7 @@ WORDS = {True: "on", False: "off"}
 class $Class(Resource):
     """Switches $words of a host on or off; it needs neither maintenance mode nor a restart."""
 
-    kind = "$name"
+    kind = KindName("$name")
     target = "host"
     traits = Traits(
         properties={"HostSystem": (f"option:{OPTION}",)},  <<< what has to be read

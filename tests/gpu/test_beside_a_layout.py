@@ -50,7 +50,7 @@ def test_a_vm_of_the_same_plan_without_an_instance_in_the_layout():
             ESX1,
             f"train-01: the layout of the GPUs leaves no instance for {HALF}, so vSphere would make one beside it at "
             "power-on",
-            "add 3g.20gb to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
+            "add 3g.20gb to the layout, or leave the layout out: with mig: {mode: enabled} vSphere makes instances",
         )
     ]
 

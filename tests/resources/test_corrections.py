@@ -6,19 +6,24 @@ import pytest
 from support.fabrics import DC, ESX1
 
 from vsphere_ai.fabric.corrections import (
+    ForeignMacs,
     HostForPvrdma,
     KernelAdapter,
     LosslessRoce,
     MachineNeeds,
+    NearFunction,
     NewRdmaAdapter,
     NicPause,
     PortGroupUplinks,
     RdmaAdapterSettings,
     SwitchMtu,
     UplinkNics,
+    VirtualFunctions,
 )
-from vsphere_ai.gpu.corrections import SharedDirectGpus
+from vsphere_ai.gpu.corrections import DividedGpus, PeerToPeer, SharedDirectGpus, UnifiedMemory, VgpuProfiles
 from vsphere_ai.model.estate.correction import Correction
+from vsphere_ai.model.estate.host_corrections import AddressTranslation, HighPerformance, LogHosts, TimeServers
+from vsphere_ai.model.estate.vm_corrections import CpuSettings, SetOfVms
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.corrections import line_for, plays_of, text_of
@@ -40,6 +45,33 @@ LINES = [
      ({"type": "pvrdma", "port_group": "rdma", "protocol": "rocev2"},)),
     (MachineNeeds(VM, efi=True), "hardware", {"firmware": "efi"}),
     (MachineNeeds(VM, version=13, all_memory=True), "hardware", {"version": 13, "memory_reservation": "full"}),
+    (KernelAdapter(ESX1, "move", for_vmotion=True), "vmkernel", {"move": {"services": ("vmotion",)}}),
+    (NewRdmaAdapter(VM, "rdma", protocol="rocev2"), "pvrdma", ({"port_group": "rdma", "protocol": "rocev2"},)),
+    (NearFunction(VM, "rdma"), "adapters",
+     ({"type": "sriov", "port_group": "rdma", "physical_function": "auto"},)),
+    (VirtualFunctions(ESX1, functions={"0000:3b:00.0": 8}), "sriov", {"0000:3b:00.0": 8}),
+    (ForeignMacs(DC, "pods"), "port_groups",
+     {"pods": {"security": {"forged_transmits": True}, "mac_learning": True}}),
+    (DividedGpus(ESX1), "mig", {"mode": "enabled"}),
+    (DividedGpus(ESX1, in_mig=False), "mig", {"mode": "disabled"}),
+    (DividedGpus(ESX1, "0000:3b:00.0", layout=("3g.20gb:4",)), "mig",
+     {"gpus": {"0000:3b:00.0": {"mode": "enabled", "layout": ("3g.20gb:4",)}}}),
+    (VgpuProfiles(VM, profiles=("grid_a100-40c",)), "vgpu", ("grid_a100-40c",)),
+    (UnifiedMemory(VM), "vgpu", {"uvm": False}),
+    (PeerToPeer(VM), "gpudirect", True),
+    (CpuSettings(VM, cpus=12, nodes=(0, 1)), "tuning", {"cpus": 12, "numa_affinity": (0, 1)}),
+    (CpuSettings(VM, cores_per_socket=6, nodes="gpu"), "tuning", {"cores_per_socket": 6, "numa_affinity": "gpu"}),
+    (CpuSettings(VM, is_reserved=True, low_latency=True), "tuning",
+     {"cpu_reservation": "full", "latency_sensitivity": "high"}),
+    (CpuSettings(VM, is_reserved=False), "tuning", {"cpu_reservation": "none"}),
+    (TimeServers(ESX1, has_servers=True), "ntp", {"running": True, "policy": "on", "firewall": True}),
+    (HighPerformance(ESX1), "power_policy", "high_performance"),
+    (AddressTranslation(ESX1), "kernel", {"ats_support": True}),
+    (SetOfVms(VM, apart=True, datastore="SHARED", pool="POOL"), "vm_set",
+     {"placement": {"anti_affinity": "should"}, "datastore": "SHARED", "resource_pool": "POOL"}),
+    (SetOfVms(VM, port_group="rdma", fast_disk=True), "vm_set",
+     {"nics": ({"name": "rdma0", "type": "pvrdma", "port_group": "rdma", "role": "rdma"},),
+      "disks": ({"name": "scratch", "gb": 500, "controller": "nvme"},)}),
 ]  # fmt: skip
 
 
@@ -53,8 +85,28 @@ def test_a_kind_of_the_same_target_brings_it_about(correction, kind, value):
     cls.model_validate(fields)
 
 
+@pytest.mark.parametrize(
+    ("correction", "value"),
+    [
+        (TimeServers(ESX1),
+         {"servers": ("CHOOSE A TIME SERVER",), "running": True, "policy": "on", "firewall": True}),
+        (LogHosts(ESX1), {"hosts": ("CHOOSE A LOG HOST",), "firewall": True}),
+    ],
+)  # fmt: skip
+def test_what_nobody_named_is_for_the_operator_to_choose(correction, value):
+    line = line_for(correction)
+    assert line.value == value
+    with pytest.raises(ValueError, match="CHOOSE A"):
+        kinds()[line.kind].model_validate(line.value)
+
+
+def test_what_a_port_group_lets_pass_and_its_uplinks_are_one_entry():
+    (line,) = plays_of([ForeignMacs(DC, "pods"), PortGroupUplinks(DC, "pods", ("up1",))])[DC].values()
+    assert line == {"pods": {"security": {"forged_transmits": True}, "mac_learning": True, "active_uplinks": ("up1",)}}
+
+
 def test_every_correction_has_a_line():
-    assert {type(correction) for correction, _, _ in LINES} == set(Correction.__subclasses__())
+    assert {LogHosts, *(type(correction) for correction, _, _ in LINES)} == set(Correction.__subclasses__())
 
 
 def test_one_that_no_kind_knows_is_named():
@@ -79,6 +131,8 @@ def test_plays_begin_with_what_hosts_share():
         (KernelAdapter(ESX1, "a", 9000), KernelAdapter(ESX1, "a", for_pvrdma=True),
          KernelAdapter(ESX1, "a", 9000, for_pvrdma=True)),
         (KernelAdapter(ESX1, "a"), KernelAdapter(ESX1, "a", is_new=True), KernelAdapter(ESX1, "a", is_new=True)),
+        (KernelAdapter(ESX1, "a", for_vmotion=True), KernelAdapter(ESX1, "a", 9000),
+         KernelAdapter(ESX1, "a", 9000, for_vmotion=True)),
         (UplinkNics(ESX1, "dvs", {"1": "a"}), UplinkNics(ESX1, "dvs", {"2": "b"}),
          UplinkNics(ESX1, "dvs", {"1": "a", "2": "b"})),
         (PortGroupUplinks(DC, "a", ("1",)), PortGroupUplinks(DC, "a", standby=("2",)),

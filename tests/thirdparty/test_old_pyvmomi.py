@@ -76,7 +76,7 @@ def test_what_pyvmomi_cannot_see_is_named_by_doctor_and_by_a_plan_that_needs_it(
     _, run = product("8.0.3", MODE)
     program = (str(tmp_path / "early.py"),)
     looked = run("doctor", program=program).stdout
-    assert "cannot see HostGraphicsConfigDeviceType.vgpuMode (graphics: vgpu_mode, since API 8.0.3.0)" in looked
+    assert "cannot see HostGraphicsConfigDeviceType.vgpuMode (vGPU modes, since API 8.0.3.0)" in looked
     planned = run("plan", "play.yml", program=program)
     said = planned.stdout + planned.stderr
     assert planned.returncode == 1, said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from vsphere_ai.admission.machine import Bounds, Machine
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 
 if TYPE_CHECKING:
     from vsphere_ai.admission.situation import Situation
@@ -84,6 +85,11 @@ class AdmissionCase:
         if need.low > have.high:
             return self.no(refusal, help, fault, Quantity(need.low, have.high, unit))
         return self.unknown(unproved, help) if need.high > have.low else None
+
+
+def host_of(host: Facts) -> Target:
+    """Return a host of which facts are judged, as a target of vCenter."""
+    return Target("host", host.name, host.ref)
 
 
 Judge = Callable[[AdmissionCase], "Reason | Iterable[Reason] | None"]

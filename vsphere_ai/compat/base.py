@@ -12,7 +12,7 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.remedies import play_for
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.state import Target, is_observed
+from vsphere_ai.model.state import KindName, Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.corrections import text_of
@@ -51,7 +51,7 @@ class Unreadable(Exception):
 class PlannedValue(NamedTuple):
     """What a plan makes of a property, and the kind and the field that say so."""
 
-    kind: str
+    kind: KindName
     field: str
     value: Any
 

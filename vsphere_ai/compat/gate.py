@@ -14,13 +14,13 @@ from vsphere_ai.compat.base import CompatRule, Use
 from vsphere_ai.compat.vm_groups import TopicsOfVms, asked_hosts, kept_hosts, vm_groups
 from vsphere_ai.model.facts import MALFORMED, UNTYPED
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.state import KindName, Target, TargetKind
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import Judged, affected_by, concerned
 from vsphere_ai.resources.topics import Topic
 
-Kinds = frozenset[str]
+Kinds = frozenset[KindName]
 
 ANSWERS = "vcenter.answers"
 SOURCE = "pyVmomi, supported vSphere releases"
@@ -95,7 +95,7 @@ def unread(view: View) -> tuple[Finding, ...]:
     )
 
 
-def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[Finding]) -> tuple[Finding, ...]:
+def worsened(before: View, after: View, changing: Iterable[KindName], seen: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return what a plan makes worse by changing what others use: a switch under the RDMA of other hosts.
 
     `changing` are the kinds that change something, and `seen` is what was found already. The findings warn.

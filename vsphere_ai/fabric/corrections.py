@@ -55,13 +55,15 @@ class KernelAdapter(Correction):
 
     mtu: int | None = None
     for_pvrdma: bool = False
+    for_vmotion: bool = False
     is_new: bool = False
 
     def merged(self, other: Self) -> Self:
         """Return the larger MTU, and what either of them says of the adapter."""
         known = [mtu for mtu in (self.mtu, other.mtu) if mtu is not None]
-        rdma, new = self.for_pvrdma or other.for_pvrdma, self.is_new or other.is_new
-        return replace(self, mtu=max(known, default=None), for_pvrdma=rdma, is_new=new)
+        rdma, vmotion = self.for_pvrdma or other.for_pvrdma, self.for_vmotion or other.for_vmotion
+        new, mtu = self.is_new or other.is_new, max(known, default=None)
+        return replace(self, mtu=mtu, for_pvrdma=rdma, for_vmotion=vmotion, is_new=new)
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,26 @@ class LosslessRoce(Correction):
 
 @dataclass(frozen=True)
 class NewRdmaAdapter(Correction):
-    """A VM has a PVRDMA adapter on a port group."""
+    """A VM has a PVRDMA adapter on a port group, with a version of RoCE where `protocol` names one."""
+
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
+class NearFunction(Correction):
+    """The SR-IOV adapter that a VM has on a port group is on a NIC by which the port group goes out."""
+
+
+@dataclass(frozen=True)
+class VirtualFunctions(Correction):
+    """NICs of a host have so many virtual functions: PCI address -> number."""
+
+    functions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ForeignMacs(Correction):
+    """A distributed port group lets frames of MAC addresses pass that are none of its VMs'."""
 
 
 @dataclass(frozen=True)

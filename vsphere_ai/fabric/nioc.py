@@ -15,7 +15,7 @@ from vsphere_ai.fabric import api_types, dvs
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, named, objects
-from vsphere_ai.model.state import Settings, Target, setting
+from vsphere_ai.model.state import KindName, Settings, Target, setting
 from vsphere_ai.model.steps import Invoke
 
 ENABLED, VERSION = "config.networkResourceManagementEnabled", "config.networkResourceControlVersion"
@@ -238,8 +238,10 @@ def in_turn(
     return grow, shrink
 
 
-def pool_steps(target: Target, ref: str, switch: Facts | str, wanted: Mapping[str, int | None]) -> Iterator[Invoke]:
-    """Yield the step that makes, changes and (None) removes pools of a switch, or of a new one of that name."""
+def pool_steps(
+    kind: KindName, target: Target, ref: str, switch: Facts | str, wanted: Mapping[str, int | None]
+) -> Iterator[Invoke]:
+    """Yield the step of a kind that makes, changes and (None) removes pools of a switch, or of a new one so named."""
     name, there = (switch, {}) if isinstance(switch, str) else (switch.name, pools(switch))
     if not wanted:
         return
@@ -250,7 +252,7 @@ def pool_steps(target: Target, ref: str, switch: Facts | str, wanted: Mapping[st
     words = ", ".join(f"{verbs[str(s['operation'])]} {n}" for n, s in specs.items())
     yield Invoke(
         target=target,
-        kinds=("switches",),
+        kinds=(kind,),
         on=ref,
         method="DvsReconfigureVmVnicNetworkResourcePool_Task",
         args={"configSpec": tuple(specs.values())},

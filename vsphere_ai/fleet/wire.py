@@ -10,7 +10,7 @@ from pydantic import JsonValue, TypeAdapter
 from vsphere_ai.app.events import Event, Remark, RunStarted, Status, StepEvent
 from vsphere_ai.documents.fleets import ShardOutcome
 from vsphere_ai.errors import Diagnostic, InputError, VsphereAiError
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.scheduling.expected_time import StepTimes
 from vsphere_ai.planning.scheduling.step_order import PlannedStep
@@ -26,7 +26,7 @@ class StepSeen:
     id: str
     target: Target
     summary: str
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[KindName, ...] = ()
     after: tuple[str, ...] = ()
     behind: tuple[str, ...] = ()
 

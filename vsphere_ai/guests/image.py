@@ -82,7 +82,7 @@ RENDERERS: Mapping[str, Renderer] = {
 class Needs:
     """What the clones of an image need: how the guest is set up, routing tables of NICs, and a linked clone's snapshot.
 
-    `api` is the version of the vCenter's API.
+    `api` is the version of the vCenter's API. `without` is how a playbook sets such guests up without cloud-init.
     """
 
     method: Literal["cloud-init", "linux-prep"] = "cloud-init"
@@ -93,6 +93,7 @@ class Needs:
     most_days: int | None = None
     """Days that may have passed since the image was built; None: any number."""
     today: date = date.max
+    without: str = "choose LinuxPrep for the guests"
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def _cloud_init(image: _Image) -> Iterator[Finding]:
     text = ".".join(map(str, version)) or "none"
     seen = (KEY, f"cloud-init={text}")
     if not version and needs.method == "cloud-init":
-        help = "write `customize: linux_prep` in vm_set, or install cloud-init 21.3 or later in the template"
+        help = f"{needs.without}, or install cloud-init 21.3 or later in the template"
         yield image.found("cloud-init", "fail", "the image has no cloud-init", seen, help)
     elif not version:
         yield image.found("cloud-init", "pass", "the image has no cloud-init, which LinuxPrep does without", seen)

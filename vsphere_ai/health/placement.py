@@ -11,10 +11,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from vsphere_ai.fabric.corrections import NearFunction
+from vsphere_ai.gpu.corrections import PeerToPeer, UnifiedMemory
 from vsphere_ai.health.finding import VmFinding, VmJudge
 from vsphere_ai.health.preflight import rail_part
+from vsphere_ai.model.estate.host_corrections import AddressTranslation
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.state import Target
+from vsphere_ai.resources.corrections import text_of
 
 P2P, RELAX_ACS = "pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P"
 NCCL = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
@@ -48,7 +54,7 @@ def place_findings(
     def said(check: str, verdict: Verdict, message: str, remedy: str, part: str = "") -> VmFinding:
         return VmJudge(node, part, "host")(check, verdict, message, remedy)
 
-    for found in (_numa(node), _rails(node, place), _direct(settings, place), _memory(node, packages, settings)):
+    for found in (_numa(node), _rails(node, place), _direct(node, settings, place), _memory(node, packages, settings)):
         yield from (said(*each) for each in found)
 
 
@@ -63,7 +69,13 @@ def _numa(node: Node) -> Iterator[Said]:
     part, where = "", _nodes(gpus)
     if cpus.affinity and not set(gpus) & set(cpus.affinity):
         message = f"its CPUs and memory are on NUMA {_nodes(cpus.affinity)} only, its GPUs on {where}"
-        yield "numa", "fail", message, "tuning: {numa_affinity: gpu}, and power the VM off and on", part
+        yield (
+            "numa",
+            "fail",
+            message,
+            f"{text_of(CpuSettings(node.target, nodes='gpu'))}, and power the VM off and on",
+            part,
+        )
     elif needed > len(gpus):
         message = f"its {cpus.count} vCPUs and {cpus.memory_mb // 1024} GB need {needed} NUMA nodes, its GPUs are on"
         blind = ", and CPU hot add hides the nodes from the guest" if cpus.hot_add else ""
@@ -79,7 +91,7 @@ def _rails(node: Node, place: VmPlace) -> Iterator[Said]:
         uplinks = place.functions.get(rail.mac, ())
         if uplinks and rail.vmnic not in uplinks:
             message = f"its virtual function is of {rail.vmnic}, and its port group goes out by {', '.join(uplinks)}"
-            remedy = "adapters: [{type: sriov, physical_function: auto, ...}], while the VM is off"
+            remedy = f"{text_of(NearFunction(node.target, 'PORT_GROUP'))}, while the VM is off"
             yield "wrong-function", "fail", message, remedy, rail_part(rail)
         numa = rail.site.numa if rail.site is not None else None
         if numa is not None and gpus and numa not in gpus and near:
@@ -96,16 +108,17 @@ def _allowed(settings: Mapping[str, str]) -> dict[str, bool]:
     return {key: settings.get(key, "").strip().lower() == "true" for key in (P2P, RELAX_ACS)}
 
 
-def _direct(settings: Mapping[str, str], place: VmPlace) -> Iterator[Said]:
+def _direct(node: Node, settings: Mapping[str, str], place: VmPlace) -> Iterator[Said]:
     on = _allowed(settings)
     if not place.direct or not any(on.values()):
         return
     for key in (key for key, value in on.items() if not value):
         message = f"GPUDirect RDMA is half prepared: {key} is not TRUE, so that GPU and NIC do not reach each other"
-        yield "acs", "fail", message, "gpudirect: true, and power the VM off and on", ""
+        yield "acs", "fail", message, f"{text_of(PeerToPeer(node.target))}, and power the VM off and on", ""
     if place.ats is False:
         message = "ATS is off in the kernel of the host: data between GPU and NIC pass the CPU"
-        yield "ats", "fail", message, "kernel: {ats_support: true} for the host, which restarts it", ""
+        play = text_of(AddressTranslation(Target("host", node.host, "")))
+        yield "ats", "fail", message, f"{play} for the host, which restarts it", ""
     elif place.ats is None:
         message = f"whether ATS is on in the kernel of the host is not known: {place.ats_unread or 'it was not asked'}"
         yield "ats", "unknown", message, "allow SSH to the host (`start_service`)", ""
@@ -121,18 +134,19 @@ def _memory(node: Node, packages: Mapping[str, str], settings: Mapping[str, str]
     linked = len(virtual) > 1 and any(_A100.match(gpu.profile.lower()) for gpu in virtual)
     if needs and not on:
         cost = "vMotion, and NVLink between the VM's A100 vGPUs" if linked else "vMotion"
+        play = text_of(UnifiedMemory(node.target, is_on=True))
         message = f"unified memory is off, and NCCL {nccl} ends at its start on a vGPU without it"
         yield (
             "nccl-uvm",
             "fail",
             message,
-            f"take NCCL 2.21.5; or vgpu: {{uvm: true}} (whole GPUs only), which rules out {cost}",
+            f"take NCCL 2.21.5; or {play} (whole GPUs only), which rules out {cost}",
             "",
         )
     elif on and linked:
         message = "unified memory is on: the VM's A100 vGPUs do not reach each other over NVLink"
-        remedy = f"vgpu: {{uvm: false}}{f', and NCCL 2.21.5: {nccl} does not start without it' if needs else ''}"
-        yield "nccl-uvm", "warn", message, remedy, ""
+        older = f", and NCCL 2.21.5: {nccl} does not start without it" if needs else ""
+        yield "nccl-uvm", "warn", message, f"{text_of(UnifiedMemory(node.target))}{older}", ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vsphere_ai.fabric.corrections import ForeignMacs
 from vsphere_ai.kubernetes.pod_networks import PodNetwork
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.state import Target
+from vsphere_ai.resources.corrections import text_of
 
 
 def mac_findings(network: PodNetwork, other: str = "") -> Iterator[Finding]:
@@ -16,13 +19,14 @@ def mac_findings(network: PodNetwork, other: str = "") -> Iterator[Finding]:
     allowed = network.nic.macs_allowed
     if allowed is False:
         message = "macvlan gives each pod a MAC address of its own, and the port group drops frames of such addresses"
-        settings = f"{network.nic.port_group}: {{security: {{forged_transmits: true}}, mac_learning: true}}"
+        # which datacenter it is in was not read, and is no part of the play's line
+        play = text_of(ForeignMacs(Target("datacenter", "", ""), network.nic.port_group))
         yield Finding(
             network.subject,
             "export.mac-filter",
             "fail",
             message,
-            f"{other}apply port_groups: {{{settings}}}",
+            f"{other}apply {play}",
         )
     elif allowed is None:
         message = "macvlan gives each pod a MAC address of its own; whether the network lets them pass is not known"

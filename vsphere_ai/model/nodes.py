@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.topology import HostNuma, PassedNic, PciSite, ShownTopology, VmCpus
 
 
@@ -73,3 +74,8 @@ class Node:
     cpus: VmCpus = field(default_factory=VmCpus)
     numa: HostNuma = field(default_factory=HostNuma)
     shown: ShownTopology | None = None
+
+    @property
+    def target(self) -> Target:
+        """The VM as a target of vCenter."""
+        return Target("vm", self.vm, self.ref)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+NETWORK = "Network.Assign"
+"""What connecting an adapter takes, on the port group."""
+MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
+"""What changing the members of a distributed switch takes, on the switch and on each host."""
+
 
 @dataclass(frozen=True)
 class Duty:
@@ -22,3 +27,8 @@ class Duty:
     network: bool = False
     also: tuple[str, ...] = ()
     unstated: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def connecting(purpose: str) -> Duty:
+    """Return the row for connecting an adapter, of a VM or of a host, to a distributed port group."""
+    return Duty(f"{purpose}: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NewType, Self, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
 TargetKind = Literal["datacenter", "host", "vm"]
+KindName = NewType("KindName", str)
+"""The name of a kind. Only `resources` makes names of its own; other rooms have those of states, of changes or of
+`kinds()`, or check a text against these: so no word that is spelt like a kind is taken for one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +47,7 @@ class State(Settings):
     None in a wanted state means "leave as it is"; None in an observed state means "cannot be known".
     """
 
-    kind: ClassVar[str]
+    kind: ClassVar[KindName]
     shorthand: ClassVar[str] = ""
     """The field a bare list or scalar is put in: ``vgpu: [a]`` is ``vgpu: {profiles: [a]}``."""
     keyed: ClassVar[bool] = False
@@ -146,9 +149,9 @@ class Change:
     """It is in the desired state now, but a reboot of this plan destroys it and the plan makes it again."""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> KindName:
         """The kind both states are of."""
-        kind: str = self.after.kind
+        kind: KindName = self.after.kind
         return kind
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from vsphere_ai.model.cluster_rules import WantedRules
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Step:
 
     target: Target
     summary: str
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[KindName, ...] = ()
     """The kinds this step serves, for the report."""
     needs_maintenance: bool = False
     needs_power_off: bool = False

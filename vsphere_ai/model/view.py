@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from vsphere_ai.model.estate.observed import Key, Observed, laid_over
 from vsphere_ai.model.estate.places import Places
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import State, Target
+from vsphere_ai.model.state import KindName, State, Target
 
 S = TypeVar("S", bound=State)
 
@@ -29,16 +29,16 @@ class View:
     estate: Estate
     states: Mapping[Key, Any] = field(default_factory=dict)
     rebooting: frozenset[str] = frozenset()
-    planned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    planned: Mapping[str, Mapping[KindName, Any]] = field(default_factory=dict)
     stated: Mapping[Key, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
     emptied: frozenset[str] = frozenset()
 
-    def state(self, ref: str, kind: str) -> Any:
+    def state(self, ref: str, kind: KindName) -> Any:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
         return self._state(ref, kind)
 
-    def _state(self, ref: str, kind: str) -> object:
+    def _state(self, ref: str, kind: KindName) -> object:
         planned = self.planned.get(ref)
         return planned[kind] if planned and kind in planned else self.states.get((ref, kind))
 
@@ -53,12 +53,12 @@ class View:
         return found if isinstance(found, kind) else None
 
     @cached_property
-    def kinds(self) -> tuple[str, ...]:
+    def kinds(self) -> tuple[KindName, ...]:
         """Every kind that an object may have a state of, by name."""
         known = self.states.kinds if isinstance(self.states, Observed) else (kind for _, kind in self.states)
         return tuple(sorted({*known, *(kind for states in self.planned.values() for kind in states)}))
 
-    def wanted(self, ref: str, kinds: Iterable[str] | None = None) -> Iterator[Any]:
+    def wanted(self, ref: str, kinds: Iterable[KindName] | None = None) -> Iterator[Any]:
         """Yield the states of an object as they will be: planned, else as the playbook states them, else observed.
 
         A state that is only stated may leave open (None) what is not settled yet. With `kinds`, of these kinds only.
@@ -74,11 +74,11 @@ class View:
         """Return what was read of an object."""
         return self.estate[ref]
 
-    def is_planned(self, ref: str, kind: str) -> bool:
+    def is_planned(self, ref: str, kind: KindName) -> bool:
         """Return whether this plan changes that state (it is not true yet)."""
         return kind in self.planned.get(ref, ())
 
-    def planned_kinds(self, ref: str) -> Collection[str]:
+    def planned_kinds(self, ref: str) -> Collection[KindName]:
         """Return the kinds that this plan changes on an object."""
         return self.planned.get(ref, {}).keys()
 

@@ -13,6 +13,7 @@ from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.corrections import DividedGpus
 from vsphere_ai.gpu.vgpus.vgpu import InstanceShare
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
@@ -20,6 +21,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.admitted import final_situation
 from vsphere_ai.planning.moves.elsewhere import Elsewhere
+from vsphere_ai.resources.corrections import text_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 
@@ -128,7 +130,7 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
             needed = takes.profile if isinstance(takes, InstanceShare) else takes
             lacks = f"the layout of the GPUs leaves no instance for {profile}"
             message = f"{named}: {lacks}, so vSphere would make one beside it at power-on"
-            otherwise = "leave the layout out: with mode: enabled vSphere makes instances"
+            otherwise = f"leave the layout out: with {text_of(DividedGpus(host))} vSphere makes instances"
             yield Finding.problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
 
 

@@ -20,7 +20,7 @@ from vsphere_ai.language.playbooks.play import Playbook, to_document
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.state import Effect, FieldChange, Target
+from vsphere_ai.model.state import Effect, FieldChange, KindName, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped, safe, shown
 from vsphere_ai.model.variables import VariableValue
@@ -63,7 +63,7 @@ class ItemDocument(DocumentPart):
     """The changes of one kind on one target."""
 
     target: Target
-    kind: str
+    kind: KindName
     changes: tuple[ChangeDocument, ...] = ()
     recreate: bool = False
     notes: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.estate.malformed import PROBE, marks_of
 from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Target, is_observed
+from vsphere_ai.model.state import KindName, Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import plain_said
 from vsphere_ai.planning.needed_facts import RULE
@@ -21,7 +21,7 @@ from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.resources.mixins import probes_of
+from vsphere_ai.resources.mixins import AsksMore, kinds_with, probes_of
 
 States = Mapping[Target, Sequence[Resource]]
 MOST = 100
@@ -29,7 +29,7 @@ MOST = 100
 
 
 def observed(
-    estate: Estate, targets: Sequence[Target], chosen: Mapping[str, type[Resource]]
+    estate: Estate, targets: Sequence[Target], chosen: Mapping[KindName, type[Resource]]
 ) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
     """Return the present states of targets of the chosen kinds as a playbook may state them, and what no playbook can.
 
@@ -75,14 +75,14 @@ def _planned(states: States, estate: Estate) -> Plan:
     return make_plan(wanted, estate, kinds())
 
 
-def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str], str]:
+def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, KindName], str]:
     """Return which stated kinds a plan would change or refuse, and why; empty when it does nothing and refuses none."""
-    found: dict[tuple[Target, str], str] = {}
+    found: dict[tuple[Target, KindName], str] = {}
     for problem in plan.problems:
         area = problem.rule.partition(".")[0]
         stated = list(kept.get(problem.target, ()))
         own = [s for s in stated if s.kind == area] or [s for s in stated if s.kind.startswith(f"{area}_")]
-        own = own or [s for s in stated if probes_of(type(s)) and area in ("ssh", "mig")]
+        own = own or [s for s in stated if probes_of(type(s)) and (area == "ssh" or area in kinds_with(AsksMore))]
         if problem.rule == RULE:  # other states of the target do not need that value
             own = [s for s in stated if problem in _planned({problem.target: [s]}, estate).problems]
         blamed = [(problem.target, s.kind) for s in own or stated] or _cause(problem, kept, estate)
@@ -94,7 +94,7 @@ def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str]
     return found
 
 
-def _cause(problem: Problem, kept: States, estate: Estate) -> list[tuple[Target, str]]:
+def _cause(problem: Problem, kept: States, estate: Estate) -> list[tuple[Target, KindName]]:
     """Return the states that bring up a problem of a target without any: those that do so alone, else all."""
     every = [(t, s) for t, states in kept.items() for s in states]
     alone = [(t, s.kind) for t, s in every if problem in _planned({t: [s]}, estate).problems]

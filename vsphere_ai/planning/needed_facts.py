@@ -11,7 +11,7 @@ from vsphere_ai.language.playbooks.play import Kinds, TargetPlans
 from vsphere_ai.model.estate.malformed import ERRORS, PROBE, OmittedValue, ValueRead, logged, marks
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.finding import Finding, Problem, by_target
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources.base import Resource
@@ -36,13 +36,13 @@ class MissingFacts:
 class _View(View):
     """A view that notes whose states are looked at."""
 
-    asked: set[tuple[str, str]] = field(default_factory=set)
+    asked: set[tuple[str, KindName]] = field(default_factory=set)
 
-    def state(self, ref: str, kind: str) -> Any:
+    def state(self, ref: str, kind: KindName) -> Any:
         self.asked.add((ref, kind))
         return super().state(ref, kind)
 
-    def wanted(self, ref: str, kinds: Iterable[str] | None = None) -> Iterator[Any]:
+    def wanted(self, ref: str, kinds: Iterable[KindName] | None = None) -> Iterator[Any]:
         asked = tuple(self.kinds if kinds is None else kinds)
         self.asked.update((ref, kind) for kind in asked)
         return super().wanted(ref, asked)

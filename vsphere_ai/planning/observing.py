@@ -12,6 +12,7 @@ from vsphere_ai.language.playbooks.play import Kinds
 from vsphere_ai.model.estate.malformed import ERRORS, evaluate
 from vsphere_ai.model.estate.observed import Observed
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import KindName
 from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def readable(estate: Estate, kinds: Kinds) -> Estate:
     return estate
 
 
-def sort_kinds(kinds: Kinds) -> tuple[str, ...]:
+def sort_kinds(kinds: Kinds) -> tuple[KindName, ...]:
     """Return the kinds so that each comes after those it looks at; by name where that leaves a choice.
 
     What hosts and VMs share comes before any of theirs, and what is of hosts before what is of VMs. One more kind does
@@ -59,7 +60,7 @@ def sort_kinds(kinds: Kinds) -> tuple[str, ...]:
 
 
 @cache
-def _sorted(each: tuple[tuple[str, type[Resource]], ...]) -> tuple[str, ...]:
+def _sorted(each: tuple[tuple[KindName, type[Resource]], ...]) -> tuple[KindName, ...]:
     kinds = dict(each)
     order = ("datacenter", "host", "vm")
     shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}

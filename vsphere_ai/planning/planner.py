@@ -12,7 +12,7 @@ from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.language.playbooks.play import Kinds, TargetPlans, stated_of
 from vsphere_ai.model.facts import About, Estate, grouped
 from vsphere_ai.model.finding import Finding, Problem, by_target
-from vsphere_ai.model.state import Change, FieldChange, Target, differences
+from vsphere_ai.model.state import Change, FieldChange, KindName, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import member_of, members_of
@@ -47,7 +47,7 @@ class PlanItem:
     """What a plan says of one kind on one target: its changed fields (none = in the desired state) and remarks."""
 
     target: Target
-    kind: str
+    kind: KindName
     fields: tuple[FieldChange, ...]
     recreate: bool = False
     notes: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
         steps[step.target].append(step)
     probing = reading_back(desired)
     # what stays as it is needs no gate: a target that is in the desired state never refuses a plan
-    changing: dict[Target, set[str]] = defaultdict(set)
+    changing: dict[Target, set[KindName]] = defaultdict(set)
     for item in done.items:
         if item.changes:
             changing[item.target].add(item.kind)
@@ -210,7 +210,7 @@ def _with_losses(impact: Impact, before: View) -> Impact:
     return replace(impact, found=found, lost=tuple(each for each in lost if each is not None))
 
 
-def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[Finding, ...]:
+def _findings(done: _Pass, changing: Mapping[Target, Collection[KindName]]) -> tuple[Finding, ...]:
     found = examine(done.view, {t: frozenset(k) for t, k in changing.items()})
     return (*found, *worsened(done.before, done.view, {k for names in changing.values() for k in names}, found))
 

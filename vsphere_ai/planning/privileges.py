@@ -10,7 +10,7 @@ from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.language.playbooks.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
-from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.privilege import HOST_NETWORK, MEMBERS, NETWORK, Duty
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     Clone,
@@ -29,7 +29,8 @@ from vsphere_ai.model.steps import (
 from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import probes_of
+from vsphere_ai.resources.makes_vms import MakesVms
+from vsphere_ai.resources.mixins import kinds_with, probes_of
 
 PrivilegeOf = Callable[[str], str | None]
 """WSDL name of a method -> its privilege (see `connect.plain.privilege_of`)."""
@@ -66,8 +67,6 @@ UNSTATED: Mapping[str, str] = {
     # what the kinds state themselves
     **{method: taken for c in kinds().values() for duty in c.traits.duties for method, taken in duty.unstated.items()},
 }
-MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
-"""What changing the members of a distributed switch takes, on the switch and on each host."""
 SETTINGS, COLD = "VirtualMachine.Config.Settings", "Resource.ColdMigrate"
 """What a field of a ConfigSpec takes that is not named below; what a VM that is off takes to go to another host."""
 FIELDS: Mapping[str, str] = {
@@ -90,7 +89,7 @@ DEVICES: Mapping[str, str] = {
     "edit VirtualDisk": "VirtualMachine.Config.DiskExtend",
 }
 EXTRA_CONFIG = "VirtualMachine.Config.AdvancedConfig"
-NETWORK, SPACE = "Network.Assign", "Datastore.AllocateSpace"
+SPACE = "Datastore.AllocateSpace"
 CONNECTING, VNICS = ("AddVirtualNic", "UpdateVirtualNic"), "config.network.vnic"
 """Methods that take `NETWORK` on a distributed port group as well (HostNetworkSystem, API reference)."""
 
@@ -106,13 +105,6 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
-SWITCH_METHODS = (
-    *("CreateDVS_Task", "ReconfigureDvs_Task", "PerformDvsProductSpecOperation_Task"),
-    *("EnableNetworkResourceManagement", "DvsReconfigureVmVnicNetworkResourcePool_Task"),
-)
-PORT_GROUP_METHODS = ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task")
-VMKERNEL_METHODS = (*CONNECTING, "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions")
-OPTION_METHODS = ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString")
 LOCKING = ("CreateFolder", "Destroy_Task")
 
 
@@ -363,6 +355,7 @@ MAINTENANCE = _acting(
     "maintenance mode, reboots through vCenter", "hosts", "enter-maintenance", "exit-maintenance", "reboot"
 )
 BY_SSH = ", ".join(f"`{k}`" for k, cls in sorted(kinds().items()) if probes_of(cls))
+MAKING = ", ".join(f"`{name}`" for name in kinds_with(MakesVms))
 OVER_SSH = _acting(f"starting and stopping SSH: {BY_SSH}", "hosts", "start-ssh", "stop-ssh")
 MOVES = _acting("`evacuate: vmotion` with vGPUs", "VMs", "migrate")
 POWER_CYCLES = _acting("power cycles", "VMs", "power-off", "power-on")
@@ -370,31 +363,13 @@ ROLE = (
     Duty("reading; every role has it", "everything the tool is to see", READING_METHODS, also=READING),
     Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
     Duty("SSH to hosts in lockdown mode: their exception users", "hosts", ("QueryLockdownExceptions",)),
-    Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
-    Duty("`switches`", "the datacenter's network folder, its distributed switches", SWITCH_METHODS),
-    Duty("`port_groups`", "the distributed switches and port groups", PORT_GROUP_METHODS),
-    Duty("`uplinks`", "the distributed switches; Host.Config.Network on the hosts", also=(MEMBERS, HOST_NETWORK)),
-    Duty("`sriov`", "hosts", ("UpdatePassthruConfig",)),
-    Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),
-    Duty("`vmkernel`", "hosts", VMKERNEL_METHODS),
-    Duty("`vmkernel`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
-    Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),
-    Duty("`roce`; reading the options takes it too", "hosts", OPTION_METHODS),
     *_of_kinds("datacenter", "host"),
     OVER_SSH,
     MAINTENANCE,
-    Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
-    Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),
-    Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
-    Duty("`vgpu`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"), extra_config=True),
-    Duty("`adapters`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
-    Duty("`adapters`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
-    Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
-    Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     *_of_kinds("vm"),
     POWER_CYCLES,
     MOVES,
     Duty("`bench crossover`", "VMs", ACTIONS["move-away"], operations=("edit",), also=(COLD,)),
     Duty("`--lock vcenter`, `run unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
-    Duty("leases of addresses: `vm_set`, `ipam`", "the root folder", ("AddCustomFieldDef",), also=LEDGER[1:]),
+    Duty(f"leases of addresses: {MAKING}, `ipam`", "the root folder", ("AddCustomFieldDef",), also=LEDGER[1:]),
 )

@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from vsphere_ai.documents.findings import FindingDocument
 from vsphere_ai.model.finding import Finding, Problem
-from vsphere_ai.model.state import FieldChange, Target
+from vsphere_ai.model.state import FieldChange, KindName, Target
 from vsphere_ai.model.steps import Clone, Destroy, Migrate, Step
 from vsphere_ai.model.text import shown
 from vsphere_ai.planning.document import NOT_REVERTED, ChangeDocument, ItemDocument, PlanDocument, StepDocument
@@ -58,12 +58,12 @@ def _item(item: ItemDocument) -> PlanItem:
     )
 
 
-def _change(kind: str, change: ChangeDocument) -> FieldChange:
+def _change(kind: KindName, change: ChangeDocument) -> FieldChange:
     before, after = (_value(kind, change.field, each) for each in (change.before, change.after))
     return FieldChange(change.field, before, after, change.effect)
 
 
-def _value(kind: str, field: str, value: object) -> object:
+def _value(kind: KindName, field: str, value: object) -> object:
     """Return a JSON value as the state of its kind has it: entries of lists say themselves how they are shown."""
     adapter = _adapter(kind, field) if _has_mappings(value) else None
     if adapter is not None:
@@ -78,7 +78,7 @@ def _has_mappings(value: object) -> bool:
 
 
 @cache
-def _adapter(kind: str, field: str) -> TypeAdapter[object] | None:
+def _adapter(kind: KindName, field: str) -> TypeAdapter[object] | None:
     """Return what reads the values of a field of a kind; None for one that this version does not have.
 
     ``vmnic4 pause`` is the field `pause` of an entry of a mapping.

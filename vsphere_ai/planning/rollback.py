@@ -9,7 +9,7 @@ from typing import Any, get_args
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.playbooks.play import Kinds, Stated
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Target, differences, is_observed
+from vsphere_ai.model.state import KindName, Target, differences, is_observed
 from vsphere_ai.model.text import shown
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.document import ChangeDocument, ItemDocument, plain_said
@@ -24,7 +24,7 @@ OF_THE_SERVER = ("device", "address_type")
 """The key of a device and who chose its address: not what a run sets."""
 
 
-def stated_before(target: Target, changing: Sequence[str], view: View, kinds: Kinds) -> tuple[Stated, ...]:
+def stated_before(target: Target, changing: Sequence[KindName], view: View, kinds: Kinds) -> tuple[Stated, ...]:
     """Return the observed states of the kinds a run changes on a target, as a playbook states them."""
     found = (_before(target, kinds[kind], view) for kind in changing)
     return tuple(Stated(state, Mark("the journal")) for state in found if state is not None)

@@ -10,7 +10,7 @@ from vsphere_ai.compat import gate
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import AsksMore, affected_by, concerned
 from vsphere_ai.resources.topics import Topic
@@ -35,13 +35,13 @@ def _calls_in(properties: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 
 
 @cache
-def calls_for(names: frozenset[str], topics: Topic) -> frozenset[str]:
+def calls_for(names: frozenset[KindName], topics: Topic) -> frozenset[str]:
     """Return the facts of hosts, each a call of its own, that kinds need where they are wanted.
 
     Needed is what these kinds read, those that they are planned after, and the rules about the topics and about what
     a change of these kinds affects.
     """
-    found, left = set[str](), set(names)
+    found, left = set[KindName](), set(names)
     while left:
         found |= left
         left = {near for name in left for near in kinds()[name].traits.after} - found
@@ -49,12 +49,12 @@ def calls_for(names: frozenset[str], topics: Topic) -> frozenset[str]:
 
 
 @cache
-def _own_calls(names: frozenset[str], topics: Topic) -> frozenset[str]:
+def _own_calls(names: frozenset[KindName], topics: Topic) -> frozenset[str]:
     """Return the calls that these kinds themselves, and the rules about them, need of any host they are wanted on."""
     return _calls_of(names, topics)
 
 
-def _calls_of(names: Set[str], about: Topic) -> frozenset[str]:
+def _calls_of(names: Set[KindName], about: Topic) -> frozenset[str]:
     """Return the calls that kinds make, and those of the rules about others."""
     calls = {path for name in names for path in _calls_in(kinds()[name].traits.properties)}
     asking = (kind for name in names if issubclass(kind := kinds()[name], AsksMore))

@@ -8,7 +8,7 @@ from functools import cache
 
 from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.reading.collector import CollectorRequest, paths_read
 from vsphere_ai.reading.host_calls import QUERY
@@ -17,9 +17,9 @@ from vsphere_ai.resources.makes_vms import MakesVms
 
 
 @cache
-def paths_of(names: frozenset[str]) -> Mapping[str, tuple[str, ...]]:
+def paths_of(names: frozenset[KindName]) -> Mapping[str, tuple[str, ...]]:
     """Return the property paths, by managed type, that these kinds need, and those that they are planned after."""
-    found, union = set[str](), dict[str, dict[str, None]]()
+    found, union = set[KindName](), dict[str, dict[str, None]]()
     left = set(names)
     while left:
         found |= left

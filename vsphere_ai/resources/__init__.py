@@ -8,13 +8,14 @@ from importlib import import_module
 from inspect import getmembers, isabstract, isclass
 from pkgutil import iter_modules
 
+from vsphere_ai.model.state import KindName
 from vsphere_ai.resources.base import Resource
 
 
 @cache
-def kinds() -> Mapping[str, type[Resource]]:
+def kinds() -> Mapping[KindName, type[Resource]]:
     """Return every kind by its name, which is its key in a play."""
-    found: dict[str, type[Resource]] = {}
+    found: dict[KindName, type[Resource]] = {}
     for module in iter_modules(__path__):
         if module.name.startswith("_"):
             continue  # helpers

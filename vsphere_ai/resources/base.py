@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, State, Target, TargetKind
+from vsphere_ai.model.state import Change, KindName, State, Target, TargetKind
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import problem
@@ -24,7 +24,7 @@ After = Literal["plan", "reboot"]
 class Traits:
     """Facts about a kind that hold for all its states."""
 
-    after: tuple[str, ...] = ()
+    after: tuple[KindName, ...] = ()
     """Kinds that are planned before this one, because their planned state decides what is possible here."""
     properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Managed type -> property paths to read, of its targets and of the objects that it looks up."""
@@ -44,6 +44,11 @@ class Traits:
     """Advanced settings of VMs that this kind writes (``*``: any text) -> what a play says instead of naming them."""
     in_profile: str = ""
     """The part of a vSphere Configuration Profile that holds the same settings; empty when none is known to."""
+
+
+def kind_names(*names: str) -> tuple[KindName, ...]:
+    """Return the names of kinds; that each exists is a test of all kinds together."""
+    return tuple(map(KindName, names))
 
 
 class StateExport(NamedTuple):

@@ -15,7 +15,7 @@ from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands
@@ -23,7 +23,7 @@ from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
 from vsphere_ai.resources._possible_devices import possible_devices
 from vsphere_ai.resources.adapters import Adapters
-from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.kernel import Kernel
 from vsphere_ai.resources.pvrdma import Pvrdma
@@ -52,11 +52,11 @@ class GpuDirect(Corrects, Resource):
     least at one NUMA node, ATS on in the host's kernel, and four advanced settings of the VM.
     """
 
-    kind = "gpudirect"
+    kind = KindName("gpudirect")
     target = "vm"
     shorthand = "enabled"
     traits = Traits(
-        after=("adapters", "kernel", "pci_devices", "pvrdma", "vgpu"),
+        after=kind_names("adapters", "kernel", "pci_devices", "pvrdma", "vgpu"),
         properties={
             "VirtualMachine": ("config.extraConfig", "config.hardware.device"),
             "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
+from vsphere_ai.model.estate.correction import Correction
+from vsphere_ai.model.estate.host_corrections import AddressTranslation
 from vsphere_ai.model.facts import CommandOutput, Estate, Facts, ProbeFailure
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import restart, shell
 from vsphere_ai.resources.base import Form, Resource, StateExport
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.security.redaction import untrusted
 
@@ -21,17 +25,22 @@ ATS = Probe("kernel-ats", ("esxcli", "system", "settings", "kernel", "list", "-o
 WORDS = {True: "TRUE", False: "FALSE"}
 
 
-class Kernel(AsksMore, Resource):
+class Kernel(AsksMore, Corrects, Resource):
     """Switches ATS (PCIe address translation services) of a host's kernel on or off; a restart makes it count.
 
     vCenter does not show this setting: it is read and set over SSH.
     """
 
-    kind = "kernel"
+    kind = KindName("kernel")
     target = "host"
     probes: ClassVar[tuple[Probe, ...]] = (ATS,)
 
     ats_support: bool | None = setting("ATS for PCIe devices, which GPUDirect RDMA needs.")
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """ATS."""
+        return {"ats_support": True} if any(isinstance(c, AddressTranslation) for c in corrections) else {}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.virtual_functions import Demand
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Placed, State, Target
+from vsphere_ai.model.state import KindName, Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
@@ -32,7 +32,7 @@ class RdmaAdapter(NamedTuple):
 class VmDevices(Placed):
     """A kind that gives a VM devices; the states it is asked for may not be settled yet."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[KindName]
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """Return the vGPU profiles this state gives a VM, one by one."""
@@ -61,6 +61,10 @@ class VmDevices(Placed):
     def joins(self) -> tuple[str, ...]:
         """Return by what GPUs of this state are joined, e.g. ``NVLink``."""
         return ()
+
+    def mmio_window_gb(self) -> int:
+        """Return the size of the 64-bit MMIO window that goes with the devices; 0: none goes with them."""
+        return 0
 
     def no_power_on(self, vm: Target, view: View) -> str:
         """Say why a running VM could not power on again, for what other VMs have; empty when it could."""
@@ -100,7 +104,7 @@ class AsksMore:
     queries: ClassVar[tuple[Query, ...]] = ()
     """Questions to managers of every host that is read in full (host kinds only)."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[KindName]
 
     @property
     def needs_commands(self) -> bool:
@@ -141,12 +145,12 @@ def concerned(kind: type[Resource], state: object) -> Topic:
     return kind.concerns(state) if issubclass(kind, Judged) else kind.traits.topics
 
 
-def topics_of(names: Iterable[str]) -> Topic:
+def topics_of(names: Iterable[KindName]) -> Topic:
     """Return all topics that states of some kinds may touch."""
     return reduce(or_, (kinds()[name].traits.topics for name in names), Topic.NONE)
 
 
-def affected_by(names: Iterable[str]) -> Topic:
+def affected_by(names: Iterable[KindName]) -> Topic:
     """Return the topics whose rules a change of some kinds may worsen on objects that no playbook is about."""
     return reduce(or_, (kinds()[name].traits.affects for name in names), Topic.NONE)
 
@@ -156,10 +160,10 @@ def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:
     return kind.probes if issubclass(kind, AsksMore) else ()
 
 
-_kinds_with: dict[type, tuple[str, ...]] = {}
+_kinds_with: dict[type, tuple[KindName, ...]] = {}
 
 
-def kinds_with(mixin: type) -> tuple[str, ...]:
+def kinds_with(mixin: type) -> tuple[KindName, ...]:
     """Return the names of the kinds that have a mixin; of others no state needs to be observed."""
     if mixin not in _kinds_with:
         _kinds_with[mixin] = tuple(name for name, kind in kinds().items() if issubclass(kind, mixin))
@@ -199,14 +203,14 @@ def is_stated(view: View, ref: str, mixin: type) -> bool:
     return any((ref, kind) in view.stated for kind in kinds_with(mixin))
 
 
-def device_states(view: View, vm: str) -> Iterator[tuple[str, VmDevices]]:
+def device_states(view: View, vm: str) -> Iterator[tuple[KindName, VmDevices]]:
     """Yield the states that may give a VM devices, with their kinds: planned, else as stated, else observed."""
     found = view.wanted(vm, kinds_with(VmDevices))
     return ((state.kind, state) for state in found if isinstance(state, VmDevices))
 
 
 @cache
-def giving(what: str) -> tuple[str, ...]:
+def giving(what: str) -> tuple[KindName, ...]:
     """Return the names of the kinds that have a method of `VmDevices` of their own, such as ``vgpus``."""
     return tuple(k for k in kinds_with(VmDevices) if what in vars(kinds()[k]))
 

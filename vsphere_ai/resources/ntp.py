@@ -15,7 +15,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.server_names import address_or_name
 from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
@@ -54,7 +54,7 @@ class Ntp(Corrects, Resource):
     All of it goes through vCenter: neither SSH nor a host that is out of lockdown mode is needed.
     """
 
-    kind = "ntp"
+    kind = KindName("ntp")
     target = "host"
     traits = Traits(
         properties={"HostSystem": (CONFIG, PROTOCOL, SERVICES, RULESETS)},

@@ -11,7 +11,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -38,7 +38,7 @@ class PowerPolicy(Corrects, Resource):
     It has an effect only where the firmware of the host leaves power management to the operating system.
     """
 
-    kind = "power_policy"
+    kind = KindName("power_policy")
     target = "host"
     shorthand = "policy"
     traits = Traits(

@@ -13,12 +13,13 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import set_option, switch_ruleset
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import Judged
 from vsphere_ai.resources.topics import Topic
@@ -31,12 +32,13 @@ NONE = "none"
 class PvrdmaHost(Judged, Corrects, Resource):
     """Names the vmkernel adapter PVRDMA uses on a host and opens the host firewall for it; neither needs a reboot."""
 
-    kind = "pvrdma_host"
+    kind = KindName("pvrdma_host")
     target = "host"
     traits = Traits(
+        duties=(Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),),
         topics=Topic.PVRDMA_HOST,
         decides={OPTION_FACT: "vmknic"},
-        after=("vmkernel",),
+        after=kind_names("vmkernel"),
         properties={"HostSystem": (OPTION_FACT, RULESETS, VNICS)},
         in_profile="advanced options, firewall rulesets",
     )

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import virtual_functions
+from vsphere_ai.fabric.corrections import VirtualFunctions
 from vsphere_ai.fabric.virtual_functions import DEVICES, PhysicalFunction, physical_functions
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.pci_address import PciAddress, distinct
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import function_demands
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.topics import Topic
 
 MANAGER = "configManager.pciPassthruSystem"
 Count = Annotated[int, Field(ge=0, le=1024)]
 
 
-class Sriov(Resource):
+class Sriov(Corrects, Resource):
     """Sets how many virtual functions the named NICs of a host have. NICs that are not named are never touched.
 
     A NIC is converged when it has that many now, not when they are configured: a change waits for a restart of the
     host, and this kind asks for that restart.
     """
 
-    kind = "sriov"
+    kind = KindName("sriov")
     target = "host"
     shorthand = "functions"
     keyed = True
     traits = Traits(
-        after=("uplinks", "passthrough"),
+        duties=(Duty("`sriov`", "hosts", ("UpdatePassthruConfig",)),),
+        after=kind_names("uplinks", "passthrough"),
         properties={"HostSystem": virtual_functions.PATHS},
         affects=Topic.PVRDMA,
     )
@@ -45,6 +51,11 @@ class Sriov(Resource):
     functions: Annotated[Mapping[PciAddress, Count], BeforeValidator(distinct)] | None = setting(
         "PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
     )
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The number of functions of each NIC."""
+        return {pci: n for c in corrections if isinstance(c, VirtualFunctions) for pci, n in c.functions.items()}
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

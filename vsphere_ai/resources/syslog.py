@@ -15,7 +15,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.server_names import address_or_name
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import twice
@@ -78,7 +78,7 @@ LogHostNames = Annotated[tuple[Annotated[str, AfterValidator(_log_host)], ...], 
 class Syslog(Corrects, Resource):
     """Sends the logs of a host to other machines; it needs neither maintenance mode nor a restart."""
 
-    kind = "syslog"
+    kind = KindName("syslog")
     target = "host"
     shorthand = "hosts"
     traits = Traits(

@@ -11,7 +11,8 @@ from vsphere_ai.model.estate.host_version import hardware_number
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, reconfigure
@@ -27,9 +28,19 @@ class VmHardware(VmDevices, Judged, Corrects, Resource):
     An upgrade cannot be undone. All of it happens in the VM's one power cycle, before its one reconfigure.
     """
 
-    kind = "hardware"
+    kind = KindName("hardware")
     target = "vm"
     traits = Traits(
+        duties=(
+            Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
+            Duty(
+                "`hardware`: reservations",
+                "VMs",
+                (),
+                ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation"),
+            ),
+            Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
+        ),
         topics=Topic.VIRTUAL_HARDWARE,
         decides={
             "config.version": "version",

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.training.topology import rail_name
 
 
@@ -37,10 +39,10 @@ def _advice(node: Node) -> Iterator[Advice]:
     if len(gpus) == 1 and needed == 1 and tied != tuple(gpus):
         now = f"it is tied to {', '.join(map(str, tied))}" if tied else "the scheduler may run it on another one"
         reason = f"its GPUs are on NUMA {where}, its {have} fit into it, and {now}"
-        yield Advice("tuning: {numa_affinity: gpu}", reason)
+        yield Advice(text_of(CpuSettings(node.target, nodes="gpu")), reason)
     if len(gpus) > 1 and tied and not set(gpus) <= set(tied):
         reason = f"its GPUs are on NUMA {where}, and it is tied to {', '.join(map(str, tied))}"
-        yield Advice(f"tuning: {{numa_affinity: [{', '.join(map(str, gpus))}]}}", reason)
+        yield Advice(text_of(CpuSettings(node.target, nodes=tuple(gpus))), reason)
     spans = max(needed, len(gpus))
     if spans > 1 and spans <= node.numa.nodes:
         yield from _spanning(node, spans, have)
@@ -56,12 +58,11 @@ def _spanning(node: Node, spans: int, have: str) -> Iterator[Advice]:
         yield Advice("", "CPU hot add is on, and the guest sees one NUMA node: switch it off while the VM is off")
     if cpus.count % spans:
         more = -(-cpus.count // spans) * spans
-        yield Advice(
-            f"tuning: {{cpus: {more}}}", f"its {have} do not divide among the {spans} NUMA nodes that it needs"
-        )
+        reason = f"its {have} do not divide among the {spans} NUMA nodes that it needs"
+        yield Advice(text_of(CpuSettings(node.target, cpus=more)), reason)
     elif cpus.per_socket != cpus.count // spans:
         reason = f"it spans {spans} NUMA nodes: as many sockets, of {cpus.count // spans} cores each"
-        yield Advice(f"tuning: {{cores_per_socket: {cpus.count // spans}}}", reason)
+        yield Advice(text_of(CpuSettings(node.target, cores_per_socket=cpus.count // spans)), reason)
 
 
 def _shown(node: Node) -> Iterator[Advice]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from vsphere_ai.admission.base import RUNS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.admission.machine import NOTHING, Bounds
 from vsphere_ai.fabric.host_cpus import CORES
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.resources.corrections import text_of
 
 MHZ, SYSTEM = "summary.hardware.cpuMhz", "systemResources.config.cpuAllocation.reservation"
 SYSTEM_SHARE, SYSTEM_MHZ = 0.03, 500
@@ -60,7 +62,7 @@ def cpu_reservation(case: AdmissionCase) -> Iterator[Reason]:
             message = f"high latency sensitivity needs {full:,} MHz reserved, the VM reserves {vm.reserved_mhz:,} MHz"
             yield case.no(
                 message,
-                "write tuning: {cpu_reservation: full}",
+                f"write {text_of(CpuSettings(vm.target, is_reserved=True))}",
                 quantity=Quantity(full, vm.reserved_mhz, "MHz"),
                 fault="InsufficientHostCpuCapacityFault",
             )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, requirement
+from collections.abc import Sequence
+
+from vsphere_ai.admission.base import STARTS, AdmissionCase, Quantity, Reason, host_of, requirement
 from vsphere_ai.fabric import virtual_functions
+from vsphere_ai.fabric.corrections import VirtualFunctions
 from vsphere_ai.fabric.networks import label
+from vsphere_ai.fabric.virtual_functions import PhysicalFunction
+from vsphere_ai.resources.corrections import text_of
 
 
 @requirement(
@@ -36,5 +41,15 @@ def sriov(case: AdmissionCase) -> Reason | None:
     named = ", ".join(label(estate, network) if (network := estate.get(g)) else g for g in groups)
     have = virtual_functions.listed(there.values())
     message = f"no virtual function is free for {named}: {have}, {len(taken)} in use there"
-    help = "raise sriov: {ADDRESS: N} on the host" if there else "connect a NIC with SR-IOV to the switch there"
+    help = _more(case, tuple(there.values()), short) if there else "connect a NIC with SR-IOV to the switch there"
     return case.no(message, help, "GenericVmConfigFault", Quantity(len(own), len(own) - short, "functions"))
+
+
+def _more(case: AdmissionCase, nics: Sequence[PhysicalFunction], short: int) -> str:
+    """Return how a playbook gives a host as many functions more as are short, where one of the NICs has room."""
+    for nic in nics:
+        have = nic.now if nic.configured is None else nic.configured
+        if have is not None and nic.most is not None and have + short <= nic.most:
+            more = VirtualFunctions(host_of(case.host), functions={nic.pci: have + short})
+            return f"write {text_of(more)} in a play for {case.host.name}"
+    return "use another host, or NICs with more virtual functions"

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from vsphere_ai.admission.base import RUNS, STARTS, AdmissionCase, Quantity, Reason, requirement
 from vsphere_ai.fabric.host_cpus import MOST_OF_HOST, MOST_OF_VM, PATHS, makes_sockets, processors
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
+from vsphere_ai.resources.corrections import text_of
 
 
 @requirement(
@@ -78,5 +80,7 @@ def sockets(case: AdmissionCase) -> Reason | None:
     if vm.cpus is None or not vm.cores_per_socket or makes_sockets(vm.cpus, vm.cores_per_socket):
         return None
     message = f"{vm.cpus} vCPUs are no multiple of {vm.cores_per_socket} cores per socket"
-    help = "write tuning: {cores_per_socket: N} with an N that divides the vCPUs"
+    # the nearest smaller number of cores that makes whole sockets
+    fitting = max(n for n in range(1, min(vm.cores_per_socket, vm.cpus) + 1) if makes_sockets(vm.cpus, n))
+    help = f"write {text_of(CpuSettings(vm.target, cores_per_socket=fitting))}, or another divisor of {vm.cpus}"
     return case.no(message, help, "NumVirtualCoresPerSocketNotSupported")

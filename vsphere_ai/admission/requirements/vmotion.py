@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.admission.base import MOVES, RUNS, AdmissionCase, Reason, requirement
+from vsphere_ai.admission.base import MOVES, RUNS, AdmissionCase, Reason, host_of, requirement
+from vsphere_ai.fabric.corrections import KernelAdapter
 from vsphere_ai.fabric.vmk import CARRIED, VNICS, carries_vmotion
+from vsphere_ai.resources.corrections import text_of
 
 MASKED = "config.maskedFeatureCapability"
 NEEDED, OFFLINE = "runtime.featureRequirement", "runtime.offlineFeatureRequirement"
@@ -90,7 +92,8 @@ def vmotion_network(case: AdmissionCase) -> Iterator[Reason]:
         which = "it" if host is case.host else f"{host.name}, where the VM runs,"
         carries = carries_vmotion(host)
         if carries is False:
-            help = "select one in a play for that host: vmkernel: {PORT GROUP: {services: [vmotion]}}"
+            play = text_of(KernelAdapter(host_of(host), "PORT_GROUP", for_vmotion=True))
+            help = f"select one in a play for that host: {play}"
             yield case.no(f"{which} has no VMkernel adapter for vMotion", help, "VMotionNotConfigured")
         elif carries is None:
             yield case.unknown(f"whether {which} has a VMkernel adapter for vMotion was not read")

@@ -9,6 +9,7 @@ from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language.playbooks.play import Play, Playbook
 from vsphere_ai.model.names.suggestion import suggest
+from vsphere_ai.model.state import KindName
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import MakesVms
 
@@ -32,7 +33,7 @@ def with_kinds_only(playbook: Playbook, chosen: Collection[str], emit: Emit) -> 
     if left:
         emit(Remark("kind.left-out", f"note: --kind leaves out {', '.join(left)}"))
     for kind in chosen:
-        below = [each for each in left if each in _before(kind)]
+        below = [each for each in left if each in _before(KindName(kind))]
         if below:
             text = f"note: {kind} builds on {', '.join(below)}, left out by --kind: it is planned on what is there"
             emit(Remark("kind.needs", text))
@@ -48,10 +49,10 @@ def _narrowed(play: Play, chosen: Collection[str]) -> Iterator[Play]:
         yield replace(play, states=states)
 
 
-def _before(kind: str) -> frozenset[str]:
+def _before(kind: KindName) -> frozenset[KindName]:
     """Return the kinds that one is planned after, directly or not; a kind for VMs also builds on what makes them."""
-    found: set[str] = set()
-    ahead: list[str] = [kind]
+    found: set[KindName] = set()
+    ahead: list[KindName] = [kind]
     while ahead:
         new = {each for each in _after(ahead.pop()) if each not in found}
         found |= new
@@ -59,7 +60,7 @@ def _before(kind: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _after(kind: str) -> Iterable[str]:
+def _after(kind: KindName) -> Iterable[KindName]:
     known = kinds()
     makers = [n for n, k in known.items() if issubclass(k, MakesVms)] if known[kind].target == "vm" else []
     return [each for each in (*known[kind].traits.after, *makers) if each in known and each != kind]

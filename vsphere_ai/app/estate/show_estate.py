@@ -14,7 +14,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.suggestion import suggest
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.play_groups import PlayGroup, grouped_plays
@@ -60,7 +60,7 @@ def show(request: ShowRequest, emit: Emit = ignore) -> ShowResult:
         return shown(session, chosen)
 
 
-def _kinds(names: Sequence[str]) -> Mapping[str, type[Resource]]:
+def _kinds(names: Sequence[str]) -> Mapping[KindName, type[Resource]]:
     unknown = next((name for name in names if name not in kinds()), None)
     if unknown is not None:
         raise UsageError(
@@ -69,7 +69,7 @@ def _kinds(names: Sequence[str]) -> Mapping[str, type[Resource]]:
     return {name: kind for name, kind in kinds().items() if not names or name in names}
 
 
-def shown(session: Session, chosen: Mapping[str, type[Resource]]) -> ShowResult:
+def shown(session: Session, chosen: Mapping[KindName, type[Resource]]) -> ShowResult:
     """Read, with a session, the states of some kinds that planning accepts."""
     from vsphere_ai.execution.second_read import ask_as_plan
 

@@ -15,12 +15,17 @@ from vsphere_ai.documents.gpus.mig import PartedDocument, PartedFitDocument
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.corrections import DividedGpus
 from vsphere_ai.gpu.mig import parted
 from vsphere_ai.gpu.mig.layout import LayoutItem
 from vsphere_ai.gpu.mig.parted import Configs, PartedEntry
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.language.yaml_files.embedded import load_holding
+from vsphere_ai.model.names.yaml_text import flow, scalar
+from vsphere_ai.model.plain import named
+from vsphere_ai.model.state import Target
+from vsphere_ai.resources.corrections import plays_of, text_of
 
 
 @dataclass(frozen=True)
@@ -128,26 +133,34 @@ def _play(own: Sequence[PartedFit]) -> Iterator[str]:
     """Without a host only what is meant for all GPUs can be said: a playbook names single ones by PCI address."""
     if own and own[0].pci:
         yield f"- hosts: {own[0].host}"
-        yield "  mig:"
-        yield "    gpus:"
-        for each in own:
-            yield f"      {json.dumps(each.pci)}: {_mig(each)}"
+        yield from _block(*map(_divided, own))
         return
     for each in own:
         if each.entry is not None and each.entry.devices is not None:
             numbers = ", ".join(map(str, each.entry.devices))
-            yield f"# GPU {numbers}: {_mig(each)}"
+            yield f"# GPU {numbers}: {text_of(_divided(each))}"
             yield "# with --host it is said as a play, which names GPUs by PCI address"
     everywhere = [each for each in own if each.entry is not None and each.entry.devices is None]
     if everywhere:
         yield "- hosts: gpu_hosts"
-        yield f"  mig: {_mig(everywhere[-1])}"
+        yield f"  {text_of(_divided(everywhere[-1]))}"
 
 
-def _mig(each: PartedFit) -> str:
-    if each.entry is None or not each.entry.enabled:
-        return "{mode: disabled}"
-    return f"{{mode: enabled, layout: [{', '.join(json.dumps(i) for i in each.layout)}]}}"
+def _divided(each: PartedFit) -> DividedGpus:
+    """Return what a configuration makes of the GPU that it was checked on, or of all of its board."""
+    in_mig = each.entry is not None and each.entry.enabled
+    host = Target("host", each.host, "")
+    return DividedGpus(host, each.pci, in_mig=in_mig, layout=tuple(each.layout) if in_mig else None)
+
+
+def _block(*corrections: DividedGpus) -> Iterator[str]:
+    """Yield the lines of a play for single GPUs of a host, each on a line of its own."""
+    for plays in plays_of(corrections).values():
+        for kind, value in plays.items():
+            yield f"  {kind}:"
+            for field, entries in named(value).items():
+                yield f"    {field}:"
+                yield from (f"      {scalar(key)}: {flow(entry)}" for key, entry in entries.items())
 
 
 def _check(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.language.playbooks import desired
 from vsphere_ai.language.playbooks.play import Play, Playbook, TargetPlan, from_document
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan
@@ -38,7 +38,9 @@ def before(session: Session, playbook: Playbook, plan: Plan, estate: Estate) -> 
     return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
 
 
-def _play_before(scope: EstateScope, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
+def _play_before(
+    scope: EstateScope, target: Target, plan: TargetPlan, changing: Sequence[KindName], view: View
+) -> Play:
     stated = stated_before(target, changing, view, kinds())
     how = (plan.rolling, plan.power, scope.settings.name)
     return Play(target.name, target.kind, target.ref, stated, *how, targets=(target,))

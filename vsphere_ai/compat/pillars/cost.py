@@ -5,8 +5,10 @@ from __future__ import annotations
 from vsphere_ai.compat.pillars.base import PillarCase, has_adapter, has_gpu, host_rule, vm_rule
 from vsphere_ai.gpu.devices import found_gpus, is_whole
 from vsphere_ai.gpu.smi import live
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
+from vsphere_ai.resources.corrections import text_of
 
 MEMORY_LOCKED, CPU_RESERVED = "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation"
 LATENCY = "config.latencySensitivity"
@@ -126,7 +128,8 @@ def reservations(case: PillarCase) -> Finding | None:
     seen = (MEMORY_LOCKED, locked), (CPU_RESERVED, f"{mhz} MHz"), (LATENCY, "high" if strict else "not high")
     idle = [*(["all memory"] if locked and not needs_memory else []), *([f"{mhz} MHz"] if mhz and not strict else [])]
     if idle:
-        remedy = "tuning: {cpu_reservation: none}" if mhz and not strict else "take the memory reservation away"
+        play = text_of(CpuSettings(vm, is_reserved=False))
+        remedy = play if mhz and not strict else "take the memory reservation away"
         return case.warned(f"{' and '.join(idle)} reserved without need", *seen, remedy=remedy)
     return case.passed("nothing is reserved without need", *seen)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from vsphere_ai.compat.pillars.base import PillarCase, host_rule, vm_rule
 from vsphere_ai.compat.rules.driver import HostDriver, host_driver
 from vsphere_ai.compat.rules.nvlink import unified_memory
+from vsphere_ai.gpu.corrections import UnifiedMemory
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import numbers
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.mixins import VmDevices
 
 FIXED_BRANCH, FIXED = 535, (535, 247)
@@ -69,7 +71,8 @@ def uvm_or_vmotion(case: PillarCase) -> Finding | None:
     if on is None:
         message = "unified memory is off: vMotion is possible, and NCCL in the guest has to be older than 2.27"
         return case.passed(message, ("config.extraConfig", "no enable_uvm"))
-    remedy = "vgpu: {uvm: false}, with NCCL 2.21.5 in the image; or power the VM off for maintenance of its host"
+    play = text_of(UnifiedMemory(case.target))
+    remedy = f"{play}, with NCCL 2.21.5 in the image; or power the VM off for maintenance of its host"
     return case.warned("unified memory is on: the VM does not move by vMotion", on, remedy=remedy)
 
 

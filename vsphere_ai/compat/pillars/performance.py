@@ -8,6 +8,7 @@ from vsphere_ai.gpu.devices import has_vgpus, is_whole
 from vsphere_ai.gpu.vgpus.vgpu import mmio_size_gb
 from vsphere_ai.gpu.vgpus.window import MMIO_KEY, MMIO_SIZE_KEY, size_of
 from vsphere_ai.model.estate.host_corrections import HighPerformance
+from vsphere_ai.model.estate.vm_corrections import CpuSettings, SetOfVms
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
@@ -34,8 +35,8 @@ def rdma_nic(case: PillarCase) -> Finding | None:
         return case.passed("an adapter for RDMA", ("config.hardware.device", "RDMA"))
     if case.ref not in case.farm.together:
         return None
-    remedy = "nics: [{type: pvrdma, port_group: RDMA PORT GROUP, role: rdma}]"
-    return case.warned("no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
+    fix = SetOfVms(case.target, port_group="PORT_GROUP")
+    return case.warned("no adapter for RDMA", ("config.hardware.device", "no RDMA"), fix=fix)
 
 
 @vm_rule(
@@ -146,8 +147,8 @@ def latency(case: PillarCase) -> Finding | None:
     seen = (LATENCY, level), ("config.memoryReservationLockedToMax", bool(locked)), ("config.cpuAllocation", mhz or 0)
     if level != "high" or (locked and mhz):
         return case.passed(f"latency sensitivity is {level}", *seen)
-    remedy = "tuning: {latency_sensitivity: high}"
-    return case.failed("latency sensitivity is high, and CPU or memory is not reserved", *seen, remedy=remedy)
+    fix = CpuSettings(case.target, low_latency=True)
+    return case.failed("latency sensitivity is high, and CPU or memory is not reserved", *seen, fix=fix)
 
 
 @host_rule(
@@ -227,10 +228,7 @@ def mmio_size(case: PillarCase) -> Finding | None:
     memory = sum(state.gpu_memory_gb(vm, view) for state in states)
     if not memory:
         return None
-    planned = [vars(state) for state in states]
-    size = max(
-        [size_of(settings_of(case.facts)), *(p.get("mmio_size_gb") or 0 for p in planned if p.get("mmio_64bit"))]
-    )
+    size = max([size_of(settings_of(case.facts)), *(state.mmio_window_gb() for state in states)])
     on, need = size > 0, mmio_size_gb(memory)
     seen = (MMIO_KEY, on), (MMIO_SIZE_KEY, size), ("memory of all GPUs", f"{memory} GB")
     if on and size >= need:

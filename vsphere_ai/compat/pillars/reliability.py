@@ -10,6 +10,7 @@ from vsphere_ai.compat.base import Unreadable
 from vsphere_ai.compat.pillars.base import PillarCase, cluster_rule, host_rule, set_rule, vm_rule
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.fabric import dvs
+from vsphere_ai.model.estate.vm_corrections import SetOfVms
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
@@ -39,8 +40,8 @@ def spread(case: PillarCase) -> Finding | None:
         return case.passed(f"{len(vms)} training VMs are on {len(hosts)} hosts", seen)
     if len(case.farm.view.estate.hosts_in(case.ref)) == 1:
         return case.warned(f"{case.name} has one host", seen, remedy="add a host to the cluster")
-    remedy = "vm_set: {placement: {anti_affinity: should}}"
-    return case.failed(f"all {len(vms)} training VMs are on {min(hosts)}", seen, remedy=remedy)
+    fix = SetOfVms(vms[0], apart=True)
+    return case.failed(f"all {len(vms)} training VMs are on {min(hosts)}", seen, fix=fix)
 
 
 @set_rule(
@@ -64,8 +65,8 @@ def anti_affinity(case: PillarCase) -> Finding | None:
             apart = rule.get("_typeName") == "ClusterAntiAffinityRuleSpec" and rule.get("enabled")
             if apart and len(refs & set(rule.get("vm") or ())) >= len(vms):
                 return case.passed(f"the rule {rule['name']} keeps them apart", ("configurationEx.rule", rule["name"]))
-    remedy = "vm_set: {placement: {anti_affinity: should}}"
-    return case.warned(f"no rule keeps the {len(vms)} VMs apart", ("configurationEx.rule", "none"), remedy=remedy)
+    fix = SetOfVms(vms[0], apart=True)
+    return case.warned(f"no rule keeps the {len(vms)} VMs apart", ("configurationEx.rule", "none"), fix=fix)
 
 
 @cluster_rule(
@@ -244,7 +245,8 @@ def shared_storage(case: PillarCase) -> Finding | None:
             single.append(str(summary.get("name")))
     seen = ("datastore.summary.multipleHostAccess", not single)
     if single:
-        return case.warned(f"only one host reaches {', '.join(single)}", seen, remedy="vm_set: {datastore: SHARED}")
+        fix = SetOfVms(case.target, datastore="SHARED")
+        return case.warned(f"only one host reaches {', '.join(single)}", seen, fix=fix)
     return case.passed("on shared datastores", seen)
 
 

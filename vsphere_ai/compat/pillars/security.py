@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
 from vsphere_ai.model.estate.host_corrections import LogHosts, ServiceStopped, TimeServers
+from vsphere_ai.model.estate.vm_corrections import SetOfVms
 from vsphere_ai.model.finding import Finding
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
@@ -247,8 +248,8 @@ def pool_limits(case: PillarCase) -> Finding | None:
     sets = {s for s, vms in case.farm.sets.items() if any(case.pool_owner(vm.ref) == owner for vm in vms)}
     if len(sets) < 2:
         return case.passed("no other set is in the cluster", *seen)
-    remedy = "vm_set: {resource_pool: A POOL WITH A LIMIT}"
-    return case.warned(f"{len(sets)} sets share the pool {name}, and none has a limit", *seen, remedy=remedy)
+    fix = SetOfVms(case.target, pool="POOL_WITH_A_LIMIT")
+    return case.warned(f"{len(sets)} sets share the pool {name}, and none has a limit", *seen, fix=fix)
 
 
 @vm_rule(

@@ -7,8 +7,10 @@ from typing import Any
 
 from vsphere_ai.compat.base import Unreadable
 from vsphere_ai.compat.pillars.base import PillarCase, vm_rule
+from vsphere_ai.model.estate.vm_corrections import SetOfVms
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.vm_sets import member_of
+from vsphere_ai.resources.corrections import text_of
 
 Summary = Mapping[str, Any]
 """DatastoreSummary."""
@@ -51,7 +53,8 @@ def datastore_space(case: PillarCase) -> Finding | None:
         return None
     name, share = max(used.items(), key=lambda item: item[1])
     seen = ("datastore.summary.freeSpace", f"{name}: {share:.0%} in use")
-    message, remedy = f"{name} is {share:.0%} full", "free space there, or give the VM another one: datastore: NAME"
+    another = text_of(SetOfVms(case.target, datastore="ANOTHER"))
+    message, remedy = f"{name} is {share:.0%} full", f"free space there, or make the VMs of the set anew: {another}"
     if share >= FULL:
         return case.failed(message, seen, remedy=remedy)
     return case.warned(message, seen, remedy=remedy) if share >= MOST_USED else case.passed(message, seen)
@@ -85,7 +88,8 @@ def storage_class(case: PillarCase) -> Finding | None:
         return None
     seen = ("datastore.summary.type", ", ".join(kinds))
     if slow:
-        return case.warned(f"{', '.join(slow)}: VMFS, not on flash", seen, remedy="datastore: A FLASH DATASTORE")
+        fix = SetOfVms(case.target, datastore="FLASH_DATASTORE")
+        return case.warned(f"{', '.join(slow)}: VMFS, not on flash", seen, fix=fix)
     if open_:
         return case.unknown(f"whether {', '.join(open_)} is on flash is not known", seen)
     return case.passed("the datastores are on flash", seen)
@@ -109,6 +113,6 @@ def disk_controller(case: PillarCase) -> Finding | None:
     seen = ("config.hardware.device", ", ".join(sorted(used)))
     other = sorted(used - set(CONTROLLERS))
     if other:
-        remedy = "vm_set: {disks: [{name: scratch, gb: 500, controller: nvme}]}"
-        return case.warned(f"disks are behind {', '.join(other)}", seen, remedy=remedy)
+        fix = SetOfVms(case.target, fast_disk=True)
+        return case.warned(f"disks are behind {', '.join(other)}", seen, fix=fix)
     return case.passed(f"disks are behind {', '.join(CONTROLLERS[u] for u in sorted(used))}", seen)

@@ -8,8 +8,10 @@ from typing import Literal
 
 from vsphere_ai.compat.base import Evidence, PlannedValue, RuleCase, vm_rule
 from vsphere_ai.compat.devices import vgpu_names
+from vsphere_ai.gpu.corrections import UnifiedMemory
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, board_of, parse
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.mixins import VmDevices, offered
 from vsphere_ai.resources.topics import Topic
 
@@ -58,7 +60,7 @@ def vm_peer_to_peer(case: RuleCase) -> Finding:
             "unified memory is on: on A100 it switches peer-to-peer over NVLink off",
             seen,
             on,
-            help="write uvm: false where the VM's GPUs exchange data over NVLink",
+            help=f"write {text_of(UnifiedMemory(case.own))} where the VM's GPUs exchange data over NVLink",
         )
     return case.passed(f"{len(names)} vGPUs, each with the full frame buffer of a GPU", seen)
 
@@ -82,7 +84,7 @@ def vm_unified_memory(case: RuleCase) -> Finding:
     names, on = vgpu_names(case), _unified_memory(case)
     parts = sorted({name for name in names if _share(name) == "part"})
     if on and parts:
-        help = "write uvm: false, or use a profile with the full frame buffer"
+        help = f"write {text_of(UnifiedMemory(case.own))}, or use a profile with the full frame buffer"
         return case.failed(f"unified memory is on, and {', '.join(parts)} is a part of a GPU", on, help=help)
     if on:
         return case.passed("every vGPU is a whole one", on)

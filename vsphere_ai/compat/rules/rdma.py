@@ -78,7 +78,7 @@ def host_pvrdma_vmknic(case: RuleCase) -> Finding:
     missing = name and name not in vnics and vmk.VNICS in facts.properties and not planned
     seen = given.evidence if given and planned else (OPTION, name or "empty")
     if is_deferred(name):
-        seen = ("plan.vmkernel", "pvrdma: true")
+        seen = (OPTION, "the adapter that this plan makes")
     astray = _astray(case, name, vnics[name]) if name in vnics else ""
     if astray:
         play = f"{text_of(KernelAdapter(case.own, 'PORT_GROUP', for_pvrdma=True))} in a play for this host"

@@ -26,11 +26,11 @@ from vsphere_ai.language.inventories.selectors import SELECTORS, DatacenterGroup
 from vsphere_ai.language.yaml_files.document import FaultCollector, excerpt
 from vsphere_ai.language.yaml_files.validation import describe
 from vsphere_ai.language.yaml_files.variable_values import GivenValue
-from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.state import KindName, Target, TargetKind
 from vsphere_ai.model.variables import VariableValue
 from vsphere_ai.resources.base import Resource
 
-Kinds = Mapping[str, type[Resource]]
+Kinds = Mapping[KindName, type[Resource]]
 
 FORMAT = 1
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
@@ -293,12 +293,12 @@ class Desired(dict[Target, TargetPlan]):
     """What a playbook wants of each of its targets; not changed once it is made."""
 
     @cached_property
-    def stated(self) -> Mapping[tuple[str, str], Resource]:
+    def stated(self) -> Mapping[tuple[str, KindName], Resource]:
         """The wanted states by reference of the target and kind."""
         return {(target.ref, state.kind): state for target, plan in self.items() for state in plan.states}
 
 
-def stated_of(desired: Mapping[Target, TargetPlan]) -> Mapping[tuple[str, str], Resource]:
+def stated_of(desired: Mapping[Target, TargetPlan]) -> Mapping[tuple[str, KindName], Resource]:
     """Return the wanted states by reference of the target and kind."""
     return (desired if isinstance(desired, Desired) else Desired(desired)).stated
 

@@ -27,7 +27,7 @@ from vsphere_ai.language.yaml_files.document import Document, DocumentPath, Faul
 from vsphere_ai.language.yaml_files.validation import ValuePlace, describe, settable, validate
 from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS
 from vsphere_ai.model.names.suggestion import suggest
-from vsphere_ai.model.state import TargetKind
+from vsphere_ai.model.state import KindName, TargetKind
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.resources.playbook_files import ReadsFiles
@@ -151,7 +151,7 @@ class PlayReader:
 
     def _check_keys(self, value: Mapping[str, object], path: DocumentPath, target: TargetKind | None) -> None:
         for key in value:
-            kind = self.kinds.get(key)
+            kind = self.kinds.get(KindName(key))
             if key == "rolling" and target in ("vm", "datacenter"):
                 self.place.refuse_key(
                     (*path, key), "'rolling' is for plays of hosts", "move it to a play with 'hosts:'"
@@ -215,7 +215,7 @@ class PlayReader:
         return validate(PlaySettings, given, self.place.inside(path))
 
     def _stated(self, name: str, value: object, path: DocumentPath) -> Stated | None:
-        kind, at = self.kinds[name], (*path, name)
+        kind, at = self.kinds[KindName(name)], (*path, name)
         if value is None:
             self.place.refuse_key(at, f"'{name}' says nothing", "say what should be, or remove the line")
             return None

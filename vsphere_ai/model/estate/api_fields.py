@@ -30,13 +30,13 @@ class ApiField:
 FIELDS = (
     ApiField("HostGraphicsManager", "RetrieveVgpuProfileInfo", (7, 0, 3, 0), "how long moving a vGPU stuns its VM"),
     ApiField("VirtualMachineVgpuProfileInfo", "stunTimeEstimates", (8, 0, 2, 0), "how long moving a vGPU stuns its VM"),
-    ApiField("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo", (8, 0, 0, 1), "device_groups"),
-    ApiField("VirtualMachineConfigSpec", "deviceGroups", (8, 0, 0, 1), "device_groups"),
-    ApiField("VirtualDevice", "deviceGroupInfo", (8, 0, 0, 1), "device_groups"),
+    ApiField("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo", (8, 0, 0, 1), "device groups"),
+    ApiField("VirtualMachineConfigSpec", "deviceGroups", (8, 0, 0, 1), "device groups"),
+    ApiField("VirtualDevice", "deviceGroupInfo", (8, 0, 0, 1), "device groups"),
     ApiField("PhysicalNic", "driverVersion", (8, 0, 0, 1), "driver versions of NICs"),
     ApiField("PhysicalNic", "firmwareVersion", (8, 0, 0, 1), "firmware versions of NICs"),
-    ApiField("HostGraphicsConfigDeviceType", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
-    ApiField("HostGraphicsInfo", "vgpuMode", (8, 0, 3, 0), "graphics: vgpu_mode"),
+    ApiField("HostGraphicsConfigDeviceType", "vgpuMode", (8, 0, 3, 0), "vGPU modes"),
+    ApiField("HostGraphicsInfo", "vgpuMode", (8, 0, 3, 0), "vGPU modes"),
 )
 
 

@@ -30,3 +30,8 @@ class LogHosts(Correction):
 @dataclass(frozen=True)
 class ServiceStopped(Correction):
     """A service of a host (`name`: its key) does not run, and does not start with the host."""
+
+
+@dataclass(frozen=True)
+class AddressTranslation(Correction):
+    """The kernel of a host has ATS (address translation services of PCIe) on."""

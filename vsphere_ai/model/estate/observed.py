@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from vsphere_ai.model.state import State
+from vsphere_ai.model.state import KindName, State
 
-Key = tuple[str, str]
+Key = tuple[str, KindName]
 """The reference of an object, and a kind."""
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,10 +23,10 @@ class Observed(Mapping[Key, State | None]):
 
     def __init__(
         self,
-        kinds: tuple[str, ...],
-        refs: Callable[[str], Iterator[str]],
-        has: Callable[[str, str], bool],
-        observe: Callable[[str, str], State | None],
+        kinds: tuple[KindName, ...],
+        refs: Callable[[KindName], Iterator[str]],
+        has: Callable[[str, KindName], bool],
+        observe: Callable[[str, KindName], State | None],
     ) -> None:
         self.kinds, self._refs, self._has, self._observe = kinds, refs, has, observe
         self._found: dict[Key, State | None] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Placed, Target
+from vsphere_ai.model.state import KindName, Placed, Target
 
 About = TypeVarTuple("About")
 T = TypeVar("T")
@@ -21,10 +21,10 @@ class SeenEstate(Protocol):
         """Everything that was read."""
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def kinds(self) -> tuple[KindName, ...]:
         """Every kind, by name."""
 
-    def state(self, ref: str, kind: str) -> object:
+    def state(self, ref: str, kind: KindName) -> object:
         """Return the state of a kind on an object, None if unknown."""
 
 

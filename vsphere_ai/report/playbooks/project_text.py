@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from vsphere_ai.fabric.corrections import HostForPvrdma, NewRdmaAdapter
+from vsphere_ai.gpu.corrections import DividedGpus, SharedDirectGpus, VgpuProfiles
 from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.yaml_text import flow, scalar
 from vsphere_ai.model.records.project import Project, ProjectGroup, ProjectVCenter
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.report.playbooks.playbook_text import MODELINE, playbook_text
+from vsphere_ai.resources.corrections import text_of
 
 RDMA = "config.network.rdmaDevice"
 _HEAD = """\
@@ -27,17 +31,10 @@ _NOTES = (
     "This is what is there: `vsphere-ai plan playbook.yml` finds nothing to do.",
     "Change a value, or add one, and plan again; what a play does not name stays as it is.",
 )
-_MIG = """
-# GPUs that several VMs share (MIG). In a play of hosts, then in one of VMs:
-#   graphics: {{default_type: shared_direct}}
-#   mig: {{mode: enabled}}
-#   vgpu: [{profile}]  # others: vsphere-ai vgpu list {board}
-"""
-_RDMA = """
-# RDMA between VMs. In a play of hosts, then in one of VMs:
-#   pvrdma_host: {vmknic: vmk2, firewall: true}
-#   pvrdma: [{port_group: PORT-GROUP, protocol: rocev2}]
-"""
+_MIG = "GPUs that several VMs share (MIG). In a play of hosts, then in one of VMs:"
+_RDMA = "RDMA between VMs. In a play of hosts, then in one of VMs:"
+_VM = Target("vm", "VM", "")
+"""A VM that a comment is about: the operator chooses it."""
 
 
 def inventory_text(project: Project) -> str:
@@ -85,9 +82,20 @@ def _next_steps(estate: Estate) -> Iterator[str]:
     board = next((g.board for g in gpus if g.board and g.board.mig_capable and g.board.vgpu_names), None)
     sizes = [p.vgpu_suffix.lower() for p in board.profiles if p.vgpu_suffix] if board else []
     if board and sizes:
-        yield _MIG.format(profile=f"{board.vgpu_names[0]}-{sizes[0]}", board=board.key)
-    if any(estate[h.ref].get(RDMA) for h in estate.hosts):
-        yield _RDMA
+        profile, others = f"{board.vgpu_names[0]}-{sizes[0]}", f"others: vsphere-ai vgpu list {board.key}"
+        host = estate.hosts[0]
+        yield _step(_MIG, others, SharedDirectGpus(host), DividedGpus(host), VgpuProfiles(_VM, profiles=(profile,)))
+    able = next((h for h in estate.hosts if estate[h.ref].get(RDMA)), None)
+    if able is not None:
+        adapter = NewRdmaAdapter(_VM, "PORT-GROUP", protocol="rocev2")
+        yield _step(_RDMA, "", HostForPvrdma(able, adapter="vmk2"), adapter)
+
+
+def _step(title: str, remark: str, *corrections: Correction) -> str:
+    """Return a next step as comments: a line of a play for each correction, with a remark behind the last one."""
+    lines = [f"#   {text_of(correction)}" for correction in corrections]
+    lines[-1] += f"  # {remark}" if remark else ""
+    return "\n".join(["", f"# {title}", *lines, ""])
 
 
 def next_commands(folder: str, variable: str, playbook: str, inventory: str) -> list[str]:

@@ -85,6 +85,11 @@ class GpuDevices(VmDevices, Judged, Resource):
     def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
         """Yield the problems of a list that is not empty, on the host of the VM."""
 
+    def mmio_window_gb(self) -> int:
+        """The window that all GPUs of the VM need, where it is on."""
+        own = vars(self)
+        return own.get("mmio_size_gb") or 0 if own.get("mmio_64bit") else 0
+
     def not_stated(self, target: Target, view: View) -> str:
         """Say what of the VM's devices a playbook cannot state."""
         return ""

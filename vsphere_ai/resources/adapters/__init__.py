@@ -7,12 +7,13 @@ from typing import Self
 
 from vsphere_ai.fabric import dvs, nioc, virtual_functions
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.corrections import RdmaAdapterSettings
+from vsphere_ai.fabric.corrections import NearFunction, RdmaAdapterSettings
 from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, State, Target, observed, setting
+from vsphere_ai.model.privilege import Duty, connecting
+from vsphere_ai.model.state import Change, KindName, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, function_demands, nioc_fit, pool_use
@@ -28,7 +29,7 @@ from vsphere_ai.resources._helpers.network_adapter import (
 )
 from vsphere_ai.resources.adapters.checks import adapter_problems, bounded
 from vsphere_ai.resources.adapters.export import for_playbook, for_rollback, named
-from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
@@ -41,13 +42,17 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Corrects, Resource):
     An adapter is known by its type, its port group and its place among equals, never by its label.
     """
 
-    kind = "adapters"
+    kind = KindName("adapters")
     target = "vm"
     shorthand = "adapters"
     traits = Traits(
+        duties=(
+            Duty("`adapters`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+            connecting("`adapters`"),
+        ),
         implies={"config.memoryReservationLockedToMax": "memory_locked"},
         topics=Topic.PVRDMA,
-        after=("hardware", "vgpu", "pvrdma"),
+        after=kind_names("hardware", "vgpu", "pvrdma"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
             "HostSystem": (*fabric_route.HOST_PATHS, virtual_functions.DEVICES, "network"),
@@ -80,13 +85,15 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Corrects, Resource):
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
-        """Settings of PVRDMA adapters that a VM has: one entry of a port group is one adapter."""
+        """Settings of PVRDMA and SR-IOV adapters that a VM has: one entry of a port group is one adapter."""
         cards: list[Plain] = []
         for card in (c for c in corrections if isinstance(c, RdmaAdapterSettings)):
             entry: dict[str, Plain] = {"type": "pvrdma", "port_group": card.name}
             entry |= {"connected": True} if card.connected else {}
             entry |= {"protocol": card.protocol} if card.protocol else {}
             cards.append(entry)
+        near = (c.name for c in corrections if isinstance(c, NearFunction))
+        cards += ({"type": "sriov", "port_group": name, "physical_function": "auto"} for name in near)
         return tuple(cards)
 
     @classmethod

@@ -10,7 +10,7 @@ from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.estate import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, State, Target, observed, setting
+from vsphere_ai.model.state import Change, KindName, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (
@@ -24,7 +24,7 @@ from vsphere_ai.resources._helpers.gpu_devices import (
     duty_of,
 )
 from vsphere_ai.resources._helpers.vm_settings import firmware_notes
-from vsphere_ai.resources.base import Traits
+from vsphere_ai.resources.base import Traits, kind_names
 from vsphere_ai.resources.device_groups.checks import offer_problems, room_problems, vm_problems
 from vsphere_ai.resources.device_groups.group import (
     OFFER,
@@ -53,7 +53,7 @@ class DeviceGroups(AsksMore, GpuDevices):
     come and go together. vGPUs and PCI devices that are in no group belong to `vgpu` and `pci_devices`.
     """
 
-    kind = "device_groups"
+    kind = KindName("device_groups")
     shorthand = "groups"
     called, entry = "device groups", "a group"
     traits = Traits(
@@ -61,7 +61,7 @@ class DeviceGroups(AsksMore, GpuDevices):
         implies=IMPLIED,
         decides={"config.hardware.device": "groups"},
         vm_settings=VM_SETTINGS,
-        after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
+        after=kind_names("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": ("config.deviceGroups", *VM_PROPERTIES),
             "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),

@@ -12,11 +12,12 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, restart
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
@@ -38,12 +39,13 @@ class HostGraphics(Judged, SharesGpus, Corrects, Resource):
     (`graphicsConfig`): a configured change waits for a restart of the host, and this kind asks for that restart.
     """
 
-    kind = "graphics"
+    kind = KindName("graphics")
     target = "host"
     traits = Traits(
+        duties=(Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),),
         topics=Topic.HOST_GRAPHICS,
         decides={CONFIG: "default_type"},
-        after=("passthrough",),
+        after=kind_names("passthrough"),
         replaces={"UpdateGraphicsConfig": CONFIG},
         properties={"HostSystem": (CONFIG, INFO, "config.pciPassthruInfo", "config.product", "hardware.pciDevice")},
     )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Literal, Self
 
 from pydantic import PrivateAttr, model_validator
 
+from vsphere_ai.gpu.corrections import DividedGpus
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.mig.parted import CONFIGS
 from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.gpu.smi import live
 from vsphere_ai.gpu.smi.listings import UnreadableOutput
 from vsphere_ai.gpu.vgpus.listed_board import boards_as_listed
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_settings import DividesGpus, Loss
 from vsphere_ai.resources.mig.checks import gpu_problems, id_problems, read_problems
 from vsphere_ai.resources.mig.gpu import ByAddress, GpuMig, Layout, boards_of, gpus_read, gpus_rebooted, of_entry
@@ -31,7 +35,7 @@ from vsphere_ai.resources.playbook_files import Files, ReadsFiles
 from vsphere_ai.resources.topics import Topic
 
 
-class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
+class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Corrects, Resource):
     """Sets MIG mode per GPU and, when asked, cuts GPUs into GPU instances with explicit placements.
 
     On vSphere `mode: enabled` is enough: vSphere makes the instances from the profiles of the VMs that power on.
@@ -39,11 +43,11 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
     Only the difference is changed, compute instances go before their GPU instance, one in use is never touched.
     """
 
-    kind = "mig"
+    kind = KindName("mig")
     target = "host"
     traits = Traits(
         topics=Topic.MIG,
-        after=("graphics",),
+        after=kind_names("graphics"),
         properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")},
     )
     probes: ClassVar[tuple[Probe, ...]] = live.PROBES
@@ -67,6 +71,13 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
         if both:
             raise ValueError(f"'parted' says it all, but there is '{both[0]}' as well\nkeep one of them")
         return self
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The mode of all GPUs, and their layout where there is one; of named GPUs the same, by PCI address."""
+        divided = {c.name: _corrected(c) for c in corrections if isinstance(c, DividedGpus)}
+        everywhere = divided.pop("", {})
+        return {**everywhere, **({"gpus": divided} if divided else {})}
 
     def with_files(self, files: Files) -> Self:
         """Read the configuration that is named."""
@@ -200,3 +211,8 @@ class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
 def _stated(host: Target, view: View) -> Mapping[str, GpuMig]:
     stated = view.said(Mig, host.ref)
     return (stated.settle(host, view).gpus or {}) if stated else {}
+
+
+def _corrected(gpus: DividedGpus) -> dict[str, Plain]:
+    layout: dict[str, Plain] = {} if gpus.layout is None else {"layout": gpus.layout}
+    return {"mode": "enabled" if gpus.in_mig else "disabled", **layout}

@@ -13,11 +13,12 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.host_settings import Pauses
 from vsphere_ai.resources.mixins import AsksMore
@@ -39,11 +40,16 @@ class HostNics(AsksMore, Pauses, Corrects, Resource):
     restart the next plan shows the difference.
     """
 
-    kind = "nics"
+    kind = KindName("nics")
     target = "host"
     shorthand = "nics"
     keyed = True
-    traits = Traits(topics=Topic.NIC_SETTINGS, after=("roce",), properties={"HostSystem": (NICS,)})
+    traits = Traits(
+        duties=(Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),),
+        topics=Topic.NIC_SETTINGS,
+        after=kind_names("roce"),
+        properties={"HostSystem": (NICS,)},
+    )
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, NicSettings] | None = setting("NIC -> its settings: `{vmnic4: {speed: auto}}`.")

@@ -13,7 +13,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.pci_address import PciAddress, distinct
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
@@ -33,7 +33,7 @@ class Passthrough(Resource):
     without a restart do so at once; the others are restarted in maintenance mode.
     """
 
-    kind = "passthrough"
+    kind = KindName("passthrough")
     target = "host"
     shorthand = "devices"
     keyed = True

@@ -12,7 +12,7 @@ from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.gpu.vgpus import window
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import member_of
@@ -32,7 +32,7 @@ from vsphere_ai.resources._helpers.vm_settings import (
     memory_problems,
     version_problems,
 )
-from vsphere_ai.resources.base import Traits
+from vsphere_ai.resources.base import Traits, kind_names
 from vsphere_ai.resources.pci_devices.checks import DevicePlace, dynamic_problems, fixed_problems
 from vsphere_ai.resources.pci_devices.device import (
     DEVICE,
@@ -57,7 +57,7 @@ class PciDevices(GpuDevices):
     enough of them.
     """
 
-    kind = "pci_devices"
+    kind = KindName("pci_devices")
     shorthand = "devices"
     called, entry = "PCI devices", "a device"
     traits = Traits(
@@ -65,7 +65,7 @@ class PciDevices(GpuDevices):
         implies=IMPLIED,
         decides={"config.hardware.device": "devices"},
         vm_settings=VM_SETTINGS,
-        after=("hardware", "passthrough", "vgpu"),
+        after=kind_names("hardware", "passthrough", "vgpu"),
         properties={"VirtualMachine": VM_PROPERTIES, "HostSystem": pci.PATHS},
         duties=(duty_of("pci_devices"),),
     )

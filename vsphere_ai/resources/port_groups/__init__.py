@@ -7,18 +7,19 @@ from typing import Self, cast
 
 from vsphere_ai.fabric import dvs, networks, nioc
 from vsphere_ai.fabric.api_types import PortSetting
-from vsphere_ai.fabric.corrections import PortGroupUplinks
+from vsphere_ai.fabric.corrections import ForeignMacs, PortGroupUplinks
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.keyed import settled_each
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.checks import mac_problems, management_problems, place_problems, uplink_problems
@@ -42,12 +43,19 @@ SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGr
 class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
     """Makes distributed port groups, or adjusts them; port groups and settings that are not named are never touched."""
 
-    kind = "port_groups"
+    kind = KindName("port_groups")
     target = "datacenter"
     shorthand = "port_groups"
     keyed = True
     traits = Traits(
-        after=("switches",),
+        duties=(
+            Duty(
+                "`port_groups`",
+                "the distributed switches and port groups",
+                ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task"),
+            ),
+        ),
+        after=kind_names("switches"),
         properties={
             PORT_GROUP: PATHS,
             dvs.SWITCH: (*SWITCH_PATHS, *nioc.PATHS),
@@ -63,11 +71,15 @@ class PortGroups(nioc_fit.JoinsPools, Corrects, Resource):
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
-        """The uplinks of port groups: active ones, standby ones, or both."""
-        by_group = {}
+        """The uplinks of port groups (active ones, standby ones, or both), and what guests may do there."""
+        by_group: dict[str, dict[str, Plain]] = {
+            c.name: {"security": {"forged_transmits": True}, "mac_learning": True}
+            for c in corrections
+            if isinstance(c, ForeignMacs)
+        }
         for order in (c for c in corrections if isinstance(c, PortGroupUplinks)):
             uplinks = {"active_uplinks": order.active, "standby_uplinks": order.standby}
-            by_group[order.name] = {field: names for field, names in uplinks.items() if names}
+            by_group.setdefault(order.name, {}).update({field: names for field, names in uplinks.items() if names})
         return by_group
 
     @classmethod

@@ -14,13 +14,14 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, State, Target, observed, setting
+from vsphere_ai.model.privilege import Duty, connecting
+from vsphere_ai.model.state import Change, KindName, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, matched, updated
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
-from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma.adapter import (
@@ -44,14 +45,18 @@ class Pvrdma(VmDevices, AsksMore, Judged, Corrects, Resource):
     a warning. All guest memory is reserved with it.
     """
 
-    kind = "pvrdma"
+    kind = KindName("pvrdma")
     target = "vm"
     shorthand = "adapters"
     traits = Traits(
+        duties=(
+            Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+            connecting("`pvrdma`"),
+        ),
         implies={"config.memoryReservationLockedToMax": "memory_locked"},
         topics=Topic.PVRDMA,
         decides={"config.hardware.device": "adapters"},
-        after=("hardware", "vgpu", "pvrdma_host"),
+        after=kind_names("hardware", "vgpu", "pvrdma_host"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
             "HostSystem": fabric_route.HOST_PATHS,
@@ -78,7 +83,8 @@ class Pvrdma(VmDevices, AsksMore, Judged, Corrects, Resource):
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
         """An adapter on each port group that a VM is to have one on."""
-        return tuple({"port_group": c.name} for c in corrections if isinstance(c, NewRdmaAdapter))
+        new = (c for c in corrections if isinstance(c, NewRdmaAdapter))
+        return tuple({"port_group": c.name, **({"protocol": c.protocol} if c.protocol else {})} for c in new)
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -15,7 +15,8 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.module_options import changed, parsed, written
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -46,10 +47,19 @@ class Roce(AsksMore, Corrects, Resource):
     set up alike, which cannot be seen from here.
     """
 
-    kind = "roce"
+    kind = KindName("roce")
     target = "host"
     traits = Traits(
-        topics=Topic.ROCE, decides={f"query:{CORE}": "pfc_priority"}, properties={"HostSystem": (DEVICES, NICS)}
+        duties=(
+            Duty(
+                "`roce`; reading the options takes it too",
+                "hosts",
+                ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
+            ),
+        ),
+        topics=Topic.ROCE,
+        decides={f"query:{CORE}": "pfc_priority"},
+        properties={"HostSystem": (DEVICES, NICS)},
     )
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
     probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work

@@ -12,7 +12,8 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
@@ -31,14 +32,21 @@ OWN = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.product
 PATHS = (*OWN, "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)
 
 
+METHODS = (
+    *("CreateDVS_Task", "ReconfigureDvs_Task", "PerformDvsProductSpecOperation_Task"),
+    *("EnableNetworkResourceManagement", "DvsReconfigureVmVnicNetworkResourcePool_Task"),
+)
+
+
 class Switches(HasSwitches, Corrects, Resource):
     """Makes distributed switches, or adjusts them; switches and settings that are not named are never touched."""
 
-    kind = "switches"
+    kind = KindName("switches")
     target = "datacenter"
     shorthand = "switches"
     keyed = True
     traits = Traits(
+        duties=(Duty("`switches`", "the datacenter's network folder, its distributed switches", METHODS),),
         properties={
             dvs.SWITCH: PATHS,
             PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch", nioc.POOL_KEY),

@@ -35,7 +35,7 @@ def create_steps(change: Change, name: str, wanted: DistributedSwitchSettings) -
     if wanted.shares or wanted.bandwidth:
         given = nioc.traffic_spec(None, wanted.shares or {}, wanted.bandwidth or {})
         yield _reconfigure(change, made, name, {_TRAFFIC: given})
-    yield from nioc.pool_steps(target, made, name, nioc.changed(nioc.quotas(wanted.resource_pools), None))
+    yield from nioc.pool_steps(change.kind, target, made, name, nioc.changed(nioc.quotas(wanted.resource_pools), None))
 
 
 def adjust_steps(
@@ -67,8 +67,8 @@ def adjust_steps(
     off_last = wanted.nioc is False and bool(pools or bandwidth)
     yield from [] if off_last else switched
     yield from [_reconfigure(change, facts.ref, name, spec, version)] if spec else []
-    yield from nioc.pool_steps(target, facts.ref, facts, grow)
-    last = [*nioc.pool_steps(target, facts.ref, facts, shrink)]
+    yield from nioc.pool_steps(change.kind, target, facts.ref, facts, grow)
+    last = [*nioc.pool_steps(change.kind, target, facts.ref, facts, shrink)]
     last += [_reconfigure(change, facts.ref, name, deferred, version)] if deferred else []
     last += switched if off_last else []
     yield from (replace(step, comes_last=True) for step in last)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.host_cpus import AUTO_CORES
+from vsphere_ai.model.estate.correction import Correction
+from vsphere_ai.model.estate.vm_corrections import CpuSettings
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.secret_settings import may_hold_secret
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_problems
-from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
+from vsphere_ai.resources.base import Form, Resource, StateExport, Traits, kind_names
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import HasSockets
 from vsphere_ai.resources.tuning import checks, settings
 from vsphere_ai.resources.tuning.settings import CORES, CPUS, MHZ, full_mhz
@@ -32,18 +36,18 @@ USUAL = {"cpu_reservation": "none", "latency_sensitivity": "normal", "numa_affin
 """What VMs come with."""
 
 
-class Tuning(HasSockets, Resource):
+class Tuning(HasSockets, Corrects, Resource):
     """Sets what makes a VM fast and predictable; what is left out stays as it is.
 
     High latency sensitivity brings along what it needs: all memory and the full speed of every CPU reserved. vSphere
     ignores some advanced settings without a word: each is read back, and one that is not there fails the step.
     """
 
-    kind = "tuning"
+    kind = KindName("tuning")
     target = "vm"
     traits = Traits(
         implies={"config.memoryReservationLockedToMax": "memory_locked"},
-        after=("hardware", "pci_devices", "vgpu"),
+        after=kind_names("hardware", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": (CPUS, CORES, AUTO_CORES, LATENCY, RESERVATION, MEMORY_LOCKED, "config.extraConfig"),
             "HostSystem": (MHZ, *pci.PATHS),
@@ -72,6 +76,18 @@ class Tuning(HasSockets, Resource):
     def cores_stated(self) -> int | None:
         """Return the cores of each socket."""
         return self.cores_per_socket
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """What the CPUs of a VM are to be; of several corrections the later one decides."""
+        stated: dict[str, Plain] = {}
+        for cpu in (c for c in corrections if isinstance(c, CpuSettings)):
+            stated |= {} if cpu.cpus is None else {"cpus": cpu.cpus}
+            stated |= {} if cpu.cores_per_socket is None else {"cores_per_socket": cpu.cores_per_socket}
+            stated |= {} if cpu.is_reserved is None else {"cpu_reservation": "full" if cpu.is_reserved else "none"}
+            stated |= {"latency_sensitivity": "high"} if cpu.low_latency else {}
+            stated |= {} if cpu.nodes is None else {"numa_affinity": cpu.nodes}
+        return stated
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

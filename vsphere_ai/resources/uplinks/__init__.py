@@ -16,10 +16,11 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import HOST_NETWORK, MEMBERS, Duty
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.uplinks.checks import management_problems, nic_problems, switch_problems
@@ -45,12 +46,15 @@ class Uplinks(Corrects, Resource):
     Other switches of the host are never touched. The NICs its management network hangs on stay where they are.
     """
 
-    kind = "uplinks"
+    kind = KindName("uplinks")
     target = "host"
     shorthand = "uplinks"
     keyed = True
     traits = Traits(
-        after=("switches", "port_groups"),
+        duties=(
+            Duty("`uplinks`", f"the distributed switches; {HOST_NETWORK} on the hosts", also=(MEMBERS, HOST_NETWORK)),
+        ),
+        after=kind_names("switches", "port_groups"),
         properties={
             "HostSystem": (NICS, PROXIES, REACHED, "config.network.vswitch", *dvs.MANAGEMENT_PATHS),
             dvs.SWITCH: (*SWITCH, "config.maxMtu", "config.uplinkPortgroup"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.gpu.corrections import UnifiedMemory, VgpuProfiles
 from vsphere_ai.gpu.devices import VGPU_BACKING, is_vgpu
 from vsphere_ai.gpu.smi.live import why_unread
 from vsphere_ai.gpu.vgpus import window
+from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, Target, observed, setting
+from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.state import Change, KindName, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import (
@@ -23,31 +26,34 @@ from vsphere_ai.resources._helpers.gpu_devices import (
     DeviceEntry,
     GpuDevices,
     difference,
+    duty_of,
 )
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, firmware_notes
-from vsphere_ai.resources.base import Traits
+from vsphere_ai.resources.base import Traits, kind_names
+from vsphere_ai.resources.corrections import Corrects
 from vsphere_ai.resources.mixins import vgpus_of
 from vsphere_ai.resources.topics import Topic
 from vsphere_ai.resources.vgpu.checks import contradictions, count_problems
 from vsphere_ai.resources.vgpu.offer import offers, parsed_name, why_not
 
 
-class Vgpu(GpuDevices):
+class Vgpu(Corrects, GpuDevices):
     """Gives a VM vGPUs, exactly the listed profiles, each as often as it is listed.
 
     What a vGPU needs follows by itself: all memory reserved, EFI firmware, the 64-bit MMIO keys with a window that is
     large enough. One reconfigure in one power cycle; the VM's other devices keep their keys and addresses.
     """
 
-    kind = "vgpu"
+    kind = KindName("vgpu")
     shorthand = "profiles"
     called, entry = "vGPU", "a vGPU"
     traits = Traits(
+        duties=(duty_of("vgpu"),),
         topics=Topic.VGPU,
         implies=IMPLIED,
         decides={"config.hardware.device": "profiles", "config.extraConfig": "uvm"},
         vm_settings=VM_SETTINGS,
-        after=("graphics", "mig", "hardware"),
+        after=kind_names("graphics", "mig", "hardware"),
         properties={
             "VirtualMachine": VM_PROPERTIES,
             "HostSystem": ("config.sharedPassthruGpuTypes", "config.graphicsInfo", "hardware.pciDevice"),
@@ -64,6 +70,15 @@ class Vgpu(GpuDevices):
     mmio_size_gb: int | None = observed(
         f"`{window.MMIO_SIZE_KEY}`: memory of all GPUs of the VM, rounded up to a power of two, doubled."
     )
+
+    @classmethod
+    def correcting(cls, corrections: Sequence[Correction]) -> Plain:
+        """The profiles of its vGPUs, and whether they have unified memory; profiles alone are a list."""
+        profiles = [name for c in corrections if isinstance(c, VgpuProfiles) for name in c.profiles]
+        memory = [c.is_on for c in corrections if isinstance(c, UnifiedMemory)]
+        if not memory:
+            return tuple(profiles)
+        return {**({"profiles": tuple(profiles)} if profiles else {}), "uvm": memory[-1]}
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:

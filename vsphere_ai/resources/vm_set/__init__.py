@@ -7,7 +7,7 @@ from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.state import Change, Effect, FieldChange, State, Target
+from vsphere_ai.model.state import Change, Effect, FieldChange, KindName, State, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import PREFIX, Member, disk_files, mark_of, member_of
@@ -23,6 +23,7 @@ from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
 from vsphere_ai.resources.vm_set.checks import SOURCE_PATHS, making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, guest_words, is_ready, network_words
+from vsphere_ai.resources.vm_set.correcting import CorrectsSets
 from vsphere_ai.resources.vm_set.destruction import destroy_step, foreign_disks
 from vsphere_ai.resources.vm_set.disks import disks_of_new, size_gb, stated, with_present
 from vsphere_ai.resources.vm_set.duties import DUTIES
@@ -35,13 +36,13 @@ from vsphere_ai.resources.vm_set.settings import ONCE, VmSetFields
 from vsphere_ai.resources.vm_set.user_data import with_file
 
 
-class VmSet(MakesVms, ReadsFiles, VmSetFields, Resource):
+class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
     """Makes the VMs that the play names: one clone each of a template or VM, marked as a member of the set.
 
     The names are a range such as `train-[01:04]`. A VM that the range no longer names is destroyed, after confirmation.
     """
 
-    kind = "vm_set"
+    kind = KindName("vm_set")
     target = "vm"
     traits = Traits(
         properties={

@@ -6,6 +6,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.vm_sets import Member, MemberMark
+from vsphere_ai.resources.base import kind_names
 
 UUID = "config.instanceUuid"
 
@@ -26,7 +27,7 @@ def mark_step(target: Target, member: Member, facts: Facts) -> Reconfigure:
     )
     return Reconfigure(
         target=target,
-        kinds=("vm_set",),
+        kinds=kind_names("vm_set"),
         spec={"instanceUuid": member.uuid},
         extra_config=tuple(mark.settings().items()),
         summary=f"write the mark of number {member.index} of the set {member.set}, and its instance UUID",

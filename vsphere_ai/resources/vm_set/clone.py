@@ -20,6 +20,7 @@ from vsphere_ai.model.vm_sets import Member, MemberMark, mark_of, options_of, se
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources.base import kind_names
 from vsphere_ai.resources.vm_set.details import config_of, drive_changes
 from vsphere_ai.resources.vm_set.disks import clone_changes, laid_of, stated
 from vsphere_ai.resources.vm_set.image import canary_of
@@ -74,7 +75,7 @@ def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -
     on = f" on {host.name}" if host else ""
     return Clone(
         target=target,
-        kinds=("vm_set",),
+        kinds=kind_names("vm_set"),
         source=place.source,
         folder=place.folder,
         name=member.name,

@@ -10,6 +10,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Destroy
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import Member, MemberFault, disk_files, disks_by_file, mark_of
+from vsphere_ai.resources.base import kind_names
 from vsphere_ai.resources.makes_vms import USAGE
 from vsphere_ai.resources.vm_set.added_disks import is_added
 
@@ -67,7 +68,7 @@ def destroy_step(target: Target, member: Member, facts: Facts, detached: Sequenc
     first = f"detach {counted(len(detached), 'disk')}, then " if detached else ""
     return Destroy(
         target=target,
-        kinds=("vm_set",),
+        kinds=kind_names("vm_set"),
         needs_power_off=True,
         set=member.set,
         index=member.index,

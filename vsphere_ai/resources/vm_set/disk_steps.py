@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import KindName, Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.vm_sets import DISKS, disks_text, mark_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
@@ -14,7 +14,7 @@ from vsphere_ai.resources.vm_set.disks import growth, missing, resized
 from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 
-def disk_steps(target: Target, kind: str, facts: Facts, state: VmSetFields) -> Iterator[Reconfigure]:
+def disk_steps(target: Target, kind: KindName, facts: Facts, state: VmSetFields) -> Iterator[Reconfigure]:
     """Yield the parts of one reconfigure: sizes in place; new disks, with an NVMe controller in a power cycle.
 
     That NVMe disks and controllers are added while a VM runs is unverified.

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from vsphere_ai.model.facts import Estate, Facts, grouped
+from vsphere_ai.model.state import KindName
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, MemberFault, members_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
@@ -168,7 +169,7 @@ def _new_space(view: View, states: Mapping[str, VmSetFields]) -> Counter[str]:
     new = [m for m in members_of(view.estate) if not m.exists and not m.leaving]
     old = {(m.set, m.index): m.ref for m in members_of(view.estate) if m.leaving} if new else {}
     for name, own in grouped(new, lambda m: m.set).items():
-        said = states.get(name) or view.stated.get((own[0].ref, "vm_set"))
+        said = states.get(name) or view.stated.get((own[0].ref, KindName("vm_set")))
         if not isinstance(said, VmSetFields):
             continue
         size = 0 if said.linked else _bytes(said, view.estate.get(own[0].place.source))

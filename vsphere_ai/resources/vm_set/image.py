@@ -26,6 +26,7 @@ def findings_of(state: VmSetFields, member: Member, view: View) -> tuple[Finding
         api=view.estate.about.api_numbers,
         most_days=state.image_max_days,
         today=date.today(),
+        without="write `customize: linux_prep` in vm_set",
     )
     return image_findings(Target("vm", source.name, source.ref), source, needs)
 

@@ -14,11 +14,12 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.plain import Plain
-from vsphere_ai.model.state import Change, Target, setting
+from vsphere_ai.model.privilege import Duty, connecting
+from vsphere_ai.model.state import Change, KindName, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import set_option
-from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
+from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits, kind_names
 from vsphere_ai.resources.corrections import ADDRESS, Corrects
 from vsphere_ai.resources.mixins import HasOwnValues
 from vsphere_ai.resources.topics import Topic
@@ -39,6 +40,11 @@ from vsphere_ai.resources.vmkernel.checks import (
 )
 from vsphere_ai.resources.vmkernel.steps import adapter_step, beside_moves, service_steps
 
+METHODS = (
+    *("AddVirtualNic", "UpdateVirtualNic"),
+    *("SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions"),
+)
+
 
 class VmkernelAdapters(HasOwnValues, Corrects, Resource):
     """Makes and changes VMkernel adapters of a host, each named by its port group; the host numbers them itself.
@@ -47,12 +53,16 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
     adapter that carries management are never changed: vCenter would lose the host.
     """
 
-    kind = "vmkernel"
+    kind = KindName("vmkernel")
     target = "host"
     shorthand = "adapters"
     keyed = True
     traits = Traits(
-        after=("uplinks",),
+        duties=(
+            Duty("`vmkernel`", "hosts", METHODS),
+            connecting("`vmkernel`"),
+        ),
+        after=kind_names("uplinks"),
         properties={
             "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
             dvs.PORT_GROUP: fabric_route.PORT_GROUP_PATHS,
@@ -68,12 +78,14 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:
-        """The MTU of adapters, and the one of PVRDMA; the operator chooses the address of a new one."""
+        """The MTU of adapters, and those of PVRDMA and vMotion; the operator chooses the address of a new one."""
         found: dict[str, Plain] = {}
         for adapter in (c for c in corrections if isinstance(c, KernelAdapter)):
             address: dict[str, Plain] = {"address": ADDRESS} if adapter.is_new else {}
             mtu: dict[str, Plain] = {} if adapter.mtu is None else {"mtu": adapter.mtu}
-            found[adapter.name] = {**address, **({"pvrdma": True} if adapter.for_pvrdma else {}), **mtu}
+            services: dict[str, Plain] = {"services": ("vmotion",)} if adapter.for_vmotion else {}
+            rdma: dict[str, Plain] = {"pvrdma": True} if adapter.for_pvrdma else {}
+            found[adapter.name] = {**address, **rdma, **services, **mtu}
         return found
 
     @classmethod
