@@ -22,7 +22,13 @@ from vsphere_ai.fabric.corrections import (
 )
 from vsphere_ai.gpu.corrections import DividedGpus, PeerToPeer, SharedDirectGpus, UnifiedMemory, VgpuProfiles
 from vsphere_ai.model.estate.correction import Correction
-from vsphere_ai.model.estate.host_corrections import AddressTranslation, HighPerformance, LogHosts, TimeServers
+from vsphere_ai.model.estate.host_corrections import (
+    AddressTranslation,
+    HighPerformance,
+    LogHosts,
+    ServiceStopped,
+    TimeServers,
+)
 from vsphere_ai.model.estate.vm_corrections import CpuSettings, SetOfVms
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
@@ -66,6 +72,7 @@ LINES = [
     (CpuSettings(VM, is_reserved=False), "tuning", {"cpu_reservation": "none"}),
     (TimeServers(ESX1, has_servers=True), "ntp", {"running": True, "policy": "on", "firewall": True}),
     (HighPerformance(ESX1), "power_policy", "high_performance"),
+    (ServiceStopped(ESX1, "TSM-SSH"), "services", {"ssh": {"running": False, "policy": "off"}}),
     (AddressTranslation(ESX1), "kernel", {"ats_support": True}),
     (SetOfVms(VM, apart=True, datastore="SHARED", pool="POOL"), "vm_set",
      {"placement": {"anti_affinity": "should"}, "datastore": "SHARED", "resource_pool": "POOL"}),

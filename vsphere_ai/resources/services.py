@@ -13,7 +13,7 @@ from vsphere_ai.model.finding import Problem
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Settings, Target, setting, KindName
+from vsphere_ai.model.state import Change, KindName, Settings, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
