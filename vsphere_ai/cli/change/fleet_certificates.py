@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from vsphere_ai.cli.console import streams
-from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.text import safe
@@ -18,9 +17,8 @@ from vsphere_ai.model.text import safe
 @click.argument("names", metavar="[NAME[,ADDRESS]...]...", nargs=-1)
 @click.option("--days", type=click.IntRange(1, 825), default=90, show_default=True, help="Days until they expire.")
 @click.option("--renew", is_flag=True, help="Replace certificates that are there, with new keys.")
-@output_option(names="certificates.path")
 @dry_run_option
-def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool, form: str) -> int:
+def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool) -> int:
     """Make a certificate and its key for each NAME in FOLDER, and the fleet's certificate authority if none is there.
 
     Without a NAME it is one certificate for a fleet on this machine, localhost. Files are written with mode 0600 in a
@@ -30,23 +28,12 @@ def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool, f
     """
     from vsphere_ai import app
     from vsphere_ai.fleet.certificates import date
-    from vsphere_ai.report.json_text import json_text
 
     made = app.make_certificates(app.CertificatesRequest(folder, names, days, renew, is_dry_run()))
     verb = "would be made" if is_dry_run() else "made"
-    rows = [
-        {
-            "path": str(each.path),
-            "state": verb if each.made else "kept",
-            "expires": date(each.until),
-            "key": str(each.key),
-        }
-        for each in made
-    ]
-    if form == "json":
-        click.echo(json_text(certificates=rows))
-    for row in rows if form == "text" else ():
-        click.echo(safe("{path}  {state}, expires {expires}; key {key}".format(**row)))
+    for each in made:
+        what = verb if each.made else "kept"
+        click.echo(safe(f"{each.path}  {what}, expires {date(each.until)}; key {each.key}"))
     if is_dry_run():
         streams.note("Nothing was changed.")
         return 0

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for editors."
@@ -22,12 +21,11 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.command("schema")
 @click.argument("name", required=False, shell_complete=_names)
 @to_option("Write it to FILE; an older schema of the same name is replaced, another file is not.")
-@output_option(names="schemas.name")
 @changes_nothing
-def command(name: str | None, to: Path | None, form: str) -> None:
+def command(name: str | None, to: Path | None) -> None:
     """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
 
-    Needs no connection. A schema is JSON in every form but `-o yaml`.
+    Needs no connection.
 
     Exits 0, and 64 where there is no such schema, or its file would replace another one.
     """
@@ -37,11 +35,6 @@ def command(name: str | None, to: Path | None, form: str) -> None:
     if name is None:
         if to is not None:
             raise UsageError("--to needs the name of a schema", f"there are: {', '.join(schemas())}")
-        if form == "json":
-            from vsphere_ai.report.json_text import json_text
-
-            click.echo(json_text(schemas=[{"name": each, "about": what} for each, what in schemas().items()]))
-            return
         width = max(map(len, schemas()))
         for each, what in schemas().items():
             click.echo(f"{each:{width}}  {what}")

@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
@@ -26,30 +25,25 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
     click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
 )
-@output_option(names="examples.name")
 @changes_nothing
-def command(name: str, to: Path | None, form: str) -> None:
+def command(name: str, to: Path | None) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 
     NAME may be a folder (integrations/ci): then its examples are listed or copied.
 
-    Needs no connection. With `-o json` and NAME, the document has its text; with --to, the form does not count.
+    Needs no connection.
 
     Exits 0, and 64 where there is no such example.
     """
     from vsphere_ai.app.project.example_files import copy_examples, example, examples
     from vsphere_ai.cli.console.streams import fitted
-    from vsphere_ai.report.json_text import json_text
 
     if to is not None:
         copied = copy_examples(name, to)
         for path, unchanged in copied:
             click.echo(f"{path} is there already, the same." if unchanged else f"{path} is written.")
     elif name and not examples(name):
-        text = example(name)
-        click.echo(json_text(examples=[{"name": name, "text": text}]) if form == "json" else text, nl=form == "json")
-    elif form == "json":
-        click.echo(json_text(examples=[each._asdict() for each in examples(name)]))
+        click.echo(example(name), nl=False)
     else:
         for each in examples(name):
             click.echo(each.name)

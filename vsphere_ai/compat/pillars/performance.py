@@ -12,6 +12,7 @@ from vsphere_ai.model.estate.vm_corrections import CpuSettings, SetOfVms
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of, settings_of
+from vsphere_ai.resources.corrections import text_of
 from vsphere_ai.resources.mixins import device_states
 
 LEAST_OF_BASELINE = 0.9
@@ -35,8 +36,8 @@ def rdma_nic(case: PillarCase) -> Finding | None:
         return case.passed("an adapter for RDMA", ("config.hardware.device", "RDMA"))
     if case.ref not in case.farm.together:
         return None
-    fix = SetOfVms(case.target, port_group="PORT_GROUP")
-    return case.warned("no adapter for RDMA", ("config.hardware.device", "no RDMA"), fix=fix)
+    remedy = text_of(SetOfVms(case.target, port_group="PORT_GROUP"))
+    return case.warned("no adapter for RDMA", ("config.hardware.device", "no RDMA"), remedy=remedy)
 
 
 @vm_rule(
@@ -137,7 +138,7 @@ def power_policy(case: PillarCase) -> Finding | None:
     source="vSphere Resource Management 7.0, Latency Sensitivity",
     verdicts={"pass": "normal, or high with all memory reserved", "fail": "high without"},
     reads={"VirtualMachine": (LATENCY, "config.memoryReservationLockedToMax", "config.cpuAllocation.reservation")},
-    by_hand="which VMs are worth reserved CPUs is a choice of their owner: `tuning: {latency_sensitivity: high}`",
+    by_hand="which VMs are worth reserved CPUs is a choice of their owner: `tuning`",
 )
 def latency(case: PillarCase) -> Finding | None:
     """High latency sensitivity takes effect only with CPU and memory reserved."""
@@ -147,8 +148,8 @@ def latency(case: PillarCase) -> Finding | None:
     seen = (LATENCY, level), ("config.memoryReservationLockedToMax", bool(locked)), ("config.cpuAllocation", mhz or 0)
     if level != "high" or (locked and mhz):
         return case.passed(f"latency sensitivity is {level}", *seen)
-    fix = CpuSettings(case.target, low_latency=True)
-    return case.failed("latency sensitivity is high, and CPU or memory is not reserved", *seen, fix=fix)
+    remedy = text_of(CpuSettings(case.target, low_latency=True))
+    return case.failed("latency sensitivity is high, and CPU or memory is not reserved", *seen, remedy=remedy)
 
 
 @host_rule(

@@ -15,6 +15,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.vm_sets import member_of
+from vsphere_ai.resources.corrections import text_of
 
 CONFIG = "configurationEx"
 CLUSTERS: Mapping[str, tuple[str, ...]] = {"ClusterComputeResource": (CONFIG,)}
@@ -27,7 +28,7 @@ OLDEST_SNAPSHOT = 7
     "Training VMs on several hosts",
     source="vSphere Resource Management 7.0, Using DRS Affinity Rules; Azure Well-Architected Framework, Reliability",
     verdicts={"pass": "on two hosts or more", "warn": "the cluster has one host", "fail": "all are on one host"},
-    by_hand="the play that makes the set decides where its VMs run: `vm_set: {placement: {anti_affinity: should}}`",
+    by_hand="the play that makes the set decides where its VMs run: `placement` of `vm_set`",
 )
 def spread(case: PillarCase) -> Finding | None:
     """The training VMs of a cluster run on two hosts or more, so that the loss of one host leaves some of them."""
@@ -40,8 +41,8 @@ def spread(case: PillarCase) -> Finding | None:
         return case.passed(f"{len(vms)} training VMs are on {len(hosts)} hosts", seen)
     if len(case.farm.view.estate.hosts_in(case.ref)) == 1:
         return case.warned(f"{case.name} has one host", seen, remedy="add a host to the cluster")
-    fix = SetOfVms(vms[0], apart=True)
-    return case.failed(f"all {len(vms)} training VMs are on {min(hosts)}", seen, fix=fix)
+    remedy = text_of(SetOfVms(vms[0], apart=True))
+    return case.failed(f"all {len(vms)} training VMs are on {min(hosts)}", seen, remedy=remedy)
 
 
 @set_rule(
@@ -50,7 +51,7 @@ def spread(case: PillarCase) -> Finding | None:
     source="vSphere Resource Management 7.0, VM-VM Affinity Rules",
     verdicts={"pass": "an enabled rule keeps them apart, or a playbook makes one", "warn": "no rule does"},
     reads=CLUSTERS,
-    by_hand="the rule belongs to the play that makes the set: `vm_set: {placement: {anti_affinity: should}}`",
+    by_hand="the rule belongs to the play that makes the set: `placement` of `vm_set`",
 )
 def anti_affinity(case: PillarCase) -> Finding | None:
     """A rule of DRS keeps the VMs of a set on different hosts. Without one, DRS or a restart may put them together."""
@@ -65,8 +66,8 @@ def anti_affinity(case: PillarCase) -> Finding | None:
             apart = rule.get("_typeName") == "ClusterAntiAffinityRuleSpec" and rule.get("enabled")
             if apart and len(refs & set(rule.get("vm") or ())) >= len(vms):
                 return case.passed(f"the rule {rule['name']} keeps them apart", ("configurationEx.rule", rule["name"]))
-    fix = SetOfVms(vms[0], apart=True)
-    return case.warned(f"no rule keeps the {len(vms)} VMs apart", ("configurationEx.rule", "none"), fix=fix)
+    remedy = text_of(SetOfVms(vms[0], apart=True))
+    return case.warned(f"no rule keeps the {len(vms)} VMs apart", ("configurationEx.rule", "none"), remedy=remedy)
 
 
 @cluster_rule(
@@ -245,8 +246,8 @@ def shared_storage(case: PillarCase) -> Finding | None:
             single.append(str(summary.get("name")))
     seen = ("datastore.summary.multipleHostAccess", not single)
     if single:
-        fix = SetOfVms(case.target, datastore="SHARED")
-        return case.warned(f"only one host reaches {', '.join(single)}", seen, fix=fix)
+        remedy = text_of(SetOfVms(case.target, datastore="SHARED"))
+        return case.warned(f"only one host reaches {', '.join(single)}", seen, remedy=remedy)
     return case.passed("on shared datastores", seen)
 
 

@@ -8,6 +8,7 @@ from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, ho
 from vsphere_ai.model.estate.host_corrections import LogHosts, ServiceStopped, TimeServers
 from vsphere_ai.model.estate.vm_corrections import SetOfVms
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.corrections import text_of
 
 GUIDE = "VMware vSphere Security Configuration Guide 7"
 SERVICES: Mapping[str, tuple[str, ...]] = {"HostSystem": ("config.service.service",)}
@@ -248,8 +249,8 @@ def pool_limits(case: PillarCase) -> Finding | None:
     sets = {s for s, vms in case.farm.sets.items() if any(case.pool_owner(vm.ref) == owner for vm in vms)}
     if len(sets) < 2:
         return case.passed("no other set is in the cluster", *seen)
-    fix = SetOfVms(case.target, pool="POOL_WITH_A_LIMIT")
-    return case.warned(f"{len(sets)} sets share the pool {name}, and none has a limit", *seen, fix=fix)
+    remedy = text_of(SetOfVms(case.target, pool="POOL_WITH_A_LIMIT"))
+    return case.warned(f"{len(sets)} sets share the pool {name}, and none has a limit", *seen, remedy=remedy)
 
 
 @vm_rule(

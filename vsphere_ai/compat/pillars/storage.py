@@ -88,8 +88,8 @@ def storage_class(case: PillarCase) -> Finding | None:
         return None
     seen = ("datastore.summary.type", ", ".join(kinds))
     if slow:
-        fix = SetOfVms(case.target, datastore="FLASH_DATASTORE")
-        return case.warned(f"{', '.join(slow)}: VMFS, not on flash", seen, fix=fix)
+        remedy = text_of(SetOfVms(case.target, datastore="FLASH_DATASTORE"))
+        return case.warned(f"{', '.join(slow)}: VMFS, not on flash", seen, remedy=remedy)
     if open_:
         return case.unknown(f"whether {', '.join(open_)} is on flash is not known", seen)
     return case.passed("the datastores are on flash", seen)
@@ -101,7 +101,7 @@ def storage_class(case: PillarCase) -> Finding | None:
     source="Performance Best Practices for VMware vSphere 7.0, Guest Operating System Storage Considerations",
     verdicts={"pass": "every disk is behind a controller of NVMe or VMware Paravirtual", "warn": "another controller"},
     reads={"VirtualMachine": ("config.hardware.device",)},
-    by_hand="the disks of a set are a choice of the play that makes it: `vm_set: {disks: ...}`",
+    by_hand="the disks of a set are a choice of the play that makes it: `disks` of `vm_set`",
 )
 def disk_controller(case: PillarCase) -> Finding | None:
     """The disks of a training VM are behind NVMe or paravirtual controllers: others take more CPU per request."""
@@ -113,6 +113,6 @@ def disk_controller(case: PillarCase) -> Finding | None:
     seen = ("config.hardware.device", ", ".join(sorted(used)))
     other = sorted(used - set(CONTROLLERS))
     if other:
-        fix = SetOfVms(case.target, fast_disk=True)
-        return case.warned(f"disks are behind {', '.join(other)}", seen, fix=fix)
+        remedy = text_of(SetOfVms(case.target, fast_disk=True))
+        return case.warned(f"disks are behind {', '.join(other)}", seen, remedy=remedy)
     return case.passed(f"disks are behind {', '.join(CONTROLLERS[u] for u in sorted(used))}", seen)
