@@ -28,13 +28,14 @@ fail_on_option = click.option(
 class Look:
     """How findings are shown: below a `title`, with those that passed, and `full`, without grouping identical ones.
 
+    `full` is None where the command has no option for it.
     `wraps`: lines are as long as the terminal takes; else they stay whole, so that paths in them can be copied.
     `figures` is what was measured, as text above the findings.
     """
 
     title: str = ""
     passes: bool = True
-    full: bool = False
+    full: bool | None = None
     wraps: bool = True
     figures: str = ""
 
