@@ -14,6 +14,7 @@ from itertools import chain
 
 from vsphere_ai.health.guest_probes import GUEST_FACTS
 from vsphere_ai.model.finding import VERDICTS, Finding, Subject, Verdict, worst_verdict
+from vsphere_ai.model.names.name_ranges import fold
 
 MOST_NAMES = 4
 INPUT, SET = "input", "set"
@@ -105,8 +106,9 @@ class Gate:
                 names += [part.partition(":")[2] for part in each.of[:1]]
         for (verdict, name, text, remedy), names in alike.items():
             others = [n for n in names if n not in text and n not in name]
-            more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
-            message = f"{name}: {text}" + (f" ({', '.join(others[:MOST_NAMES])}{more})" if others else "")
+            terms = fold(others)
+            more = f" and {len(terms) - MOST_NAMES} more" if len(terms) > MOST_NAMES else ""
+            message = f"{name}: {text}" + (f" ({', '.join(terms[:MOST_NAMES])}{more})" if others else "")
             yield Finding(Subject("gate", self.name), f"accept.{self.name}", verdict, message, remedy)
 
 

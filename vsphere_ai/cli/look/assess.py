@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_estate_options, width
+from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, variable_estate_options, width
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from vsphere_ai.app import AssessResult, EstateRequest
     from vsphere_ai.model.finding import FailOn
 
 HELP_ENTRY = "Look, and compare", 40, "Assess the environment by the rules of five pillars."
+
+
+class _Given(TypedDict):
+    """Files that are read and written, what is shown, and what the exit code reports."""
+
+    attest: Path | None
+    fix: Path | None
+    form: str
+    full: bool
+    fail_on: FailOn
 
 
 def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -49,8 +61,9 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
 @click.option("--fix", type=FILE, help="Write the playbook that corrects what a playbook can correct into a new file.")
 @variable_estate_options
 @output_option("text", "json", "markdown")
+@full_option
 @changes_nothing
-def command(playbook: Path | None, fail_on: str, form: str, estate: EstateRequest, **files: Path | None) -> int:
+def command(playbook: Path | None, estate: EstateRequest, **given: Unpack[_Given]) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 
     Five pillars: reliability, security, cost, operations, performance. Unknown is worse than warn.
@@ -65,23 +78,24 @@ def command(playbook: Path | None, fail_on: str, form: str, estate: EstateReques
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.training.assessment_text import assessment_markdown, assessment_text
 
-    attest, fix = files["attest"], files["fix"]
+    attest, fix = given["attest"], given["fix"]
     if fix is not None:
         app.require_absent((fix,))
     result = app.assess(app.AssessRequest(playbook, attest, estate), show_event)
     about = f"vCenter {result.about.name} {result.about.version}"
     about += f", as {result.playbook} makes it" if result.playbook else ""
     what = f"{about}: {counted(len(result.hosts), 'host')} with GPUs, {counted(len(result.vms), 'training VM')}"
+    form = given["form"]
     if form == "json":
         keys = {"hosts": result.hosts, "vms": result.vms, "not_applicable": result.not_applicable}
         click.echo(json_text(AssessmentDocument.of(result.findings, vcenter=result.about, **keys)))
     elif form == "markdown":
         click.echo(assessment_markdown(result.findings, result.not_applicable, what))
     else:
-        click.echo(assessment_text(result.findings, result.not_applicable, what, width()))
+        click.echo(assessment_text(result.findings, result.not_applicable, what, width(), full=given["full"]))
     if fix is not None:
         _write_fix(fix, result)
-    return result.exit_code(cast("FailOn", fail_on))
+    return result.exit_code(given["fail_on"])
 
 
 def _write_fix(path: Path, result: AssessResult) -> None:

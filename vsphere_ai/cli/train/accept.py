@@ -13,7 +13,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_run_options, width
+from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, gathering, variable_run_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -66,8 +66,9 @@ _options = gathering(
 @click.option("--verify", is_flag=True, help="Only compare the facts of the certificate with the environment.")
 @fail_on_option
 @output_option("text", "json", "html", "markdown", "ctrf", "junit")
+@full_option
 @changes_nothing
-def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) -> int:
+def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str, *, full: bool) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 
     On a terminal it asks first for the answers that only operators have. Exits 0 when every gate passed or only warns,
@@ -94,7 +95,7 @@ def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str) ->
         return exit_code(state.findings, fail_on)
     result = app.accept(_with_answers(request), show_event)
     if form == "text":
-        click.echo(certificate_text(result.certificate, width(), result.kept))
+        click.echo(certificate_text(result.certificate, width(), result.kept, full=full))
     elif form == "json":
         click.echo(certificate_json(result.certificate))
     else:

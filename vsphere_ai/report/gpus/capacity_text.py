@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +17,8 @@ from vsphere_ai.gpu.vgpus.vgpu import parse
 from vsphere_ai.model.names.name_ranges import fold
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.planning.capacity_report import FitVerdict, GpuUse, UsedVgpu
-from vsphere_ai.report.folding import FEW, alike, names, of_sample, shape
+from vsphere_ai.report.findings_text import TWO_SCREENS
+from vsphere_ai.report.folding import FEW, NAMED, alike, names, of_sample, shape
 from vsphere_ai.report.gpus.capacity_document import left_over, room_by_profile
 from vsphere_ai.report.layout import grouped
 
@@ -31,9 +33,13 @@ _AT_MOST = "at most: what running VMs hold was not read"
 def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None, *, full: bool = False) -> str:
     """Return what is on each GPU of hosts, and whether the VMs fit. Lines of at most 80 columns.
 
-    Of more than a few hosts that are alike but for the names of their VMs, one is shown; with `full` each.
+    Of more than a few hosts that are alike but for the names of their VMs, one is shown. Where this is more than two
+    screens, hosts have a line by what is on their GPUs and what still fits. With `full` each host is shown.
     """
-    return "\n".join(safe(line) for line in _lines(hosts, verdict, full=full))
+    lines = [safe(line) for line in _lines(hosts, verdict, full=full)]
+    if len(lines) > TWO_SCREENS and not full:
+        lines = [safe(line) for line in _overview(hosts, verdict)]
+    return "\n".join(lines)
 
 
 def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None, *, full: bool) -> Iterator[str]:
@@ -43,12 +49,75 @@ def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None, *,
             same = same[:1]
         for host in same:
             yield from _host_lines(host, hosts[host])
-    without = [host for host, gpus in hosts.items() if not gpus]
-    if without:
-        yield from _wrapped("No GPU that gives vGPUs: ", fold(without))
-        yield "  what it takes: vsphere-ai explain graphics"
+    yield from _without(hosts)
     if verdict is not None:
         yield from _verdict_lines(verdict, full=full)
+
+
+def _without(hosts: Mapping[str, Sequence[GpuUse]]) -> Iterator[str]:
+    without = [host for host, gpus in hosts.items() if not gpus]
+    if without:
+        terms = fold(without)
+        more = [f"and {len(terms) - NAMED} more"] if len(terms) > NAMED else []
+        yield from _wrapped("No GPU that gives vGPUs: ", [*terms[:NAMED], *more])
+        yield "  what it takes: vsphere-ai explain graphics"
+
+
+def _overview(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None) -> Iterator[str]:
+    """Yield the environment as a whole, then hosts with as many vGPUs and as much room together, most hosts first."""
+    own = {host: gpus for host, gpus in hosts.items() if gpus}
+    every = [gpu for gpus in own.values() for gpu in gpus]
+    tail = [*_without(hosts), *(_verdict_lines(verdict, full=False) if verdict is not None else ())]
+    yield from _wrapped("", [f"{counted(len(own), 'host')} with {counted(len(every), 'GPU')}, {_used(every)}"])
+    yield from _wrapped("  fits  ", [_room(every)])
+    yield ""
+    rows = grouped((_summary(gpus), host) for host, gpus in own.items())
+    left = TWO_SCREENS - len(tail) - 6
+    hidden: list[str] = []
+    for (boards, used, room), names_of in sorted(rows.items(), key=lambda row: -len(row[1])):
+        terms = fold(names_of)
+        more = f" and {len(terms) - NAMED} more" if len(terms) > NAMED else ""
+        many = f" ({counted(len(names_of), 'host')})" if len(names_of) > 1 else ""
+        each = " each" if len(names_of) > 1 else ""
+        lines = [
+            *_wrapped("", [f"{', '.join(terms[:NAMED])}{more}{many}"]),
+            *_wrapped("  ", [f"{boards}, {used}{each}"]),
+        ]
+        lines += _wrapped("  fits  ", [room])
+        left -= len(lines)
+        if left < 0:
+            hidden += names_of
+        else:
+            yield from lines
+    yield ""
+    if hidden:
+        yield from _wrapped("not shown: ", [f"{counted(len(hidden), 'host')} in other layouts"])
+    yield "--full shows each host and GPU"
+    yield from tail
+
+
+def _summary(gpus: Sequence[GpuUse]) -> tuple[str, str, str]:
+    """Return the boards of a host, what runs on them, and what still fits."""
+    boards = Counter(f"{_board(gpu)}{' MIG' if gpu.slot.mode == 'mig' else ''}" for gpu in gpus)
+    return ", ".join(f"{n} x {board}" for board, n in boards.items()), _used(gpus), _room(gpus)
+
+
+def _used(gpus: Sequence[GpuUse]) -> str:
+    return counted(sum(len(gpu.running) for gpu in gpus), "vGPU")
+
+
+def _room(gpus: Sequence[GpuUse]) -> str:
+    """Return how many more vGPUs of each profile fit, each profile by itself."""
+    room: Counter[str] = Counter()
+    for gpu in gpus:
+        room.update(room_by_profile(gpu.slot))
+    written = _short if len({gpu.slot.board.title for gpu in gpus}) == 1 else str
+    found = " or ".join(f"{count} x {written(name)}" for name, count in room.items() if count)
+    return f"{found or 'nothing more'}{f' ({_AT_MOST})' if any(gpu.slot.guessed for gpu in gpus) else ''}"
+
+
+def _board(gpu: GpuUse) -> str:
+    return gpu.slot.board.title.partition(",")[0].partition(" (")[0]
 
 
 def _kind(gpus: Iterable[GpuUse]) -> tuple[str, ...]:
@@ -68,7 +137,7 @@ def _host_lines(host: str, gpus: Sequence[GpuUse]) -> Iterator[str]:
 def _gpu_lines(gpu: GpuUse) -> Iterator[str]:
     slot, mig = gpu.slot, gpu.slot.mode == "mig"
     mode = "MIG" if mig else f"time-sliced, {'mixed' if slot.kind.mixed else 'equal'} sizes"
-    yield f"  {slot.pci}  {slot.board.title.partition(',')[0].partition(' (')[0]}  {mode}"
+    yield f"  {slot.pci}  {_board(gpu)}  {mode}"
     found = fragmentation(slot.board, slot.present, driver_major=slot.driver_major) if mig else None
     if found:
         yield from _slice_lines(slot, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from textwrap import wrap
 from typing import NamedTuple
@@ -12,6 +12,9 @@ from vsphere_ai.model.finding import VERDICTS, Finding, Verdict, worst
 from vsphere_ai.model.names.written_names import markdown_line, markdown_text
 from vsphere_ai.model.records.assessment import PILLARS, Attestation, pillar_of
 from vsphere_ai.model.text import safe
+from vsphere_ai.report.findings_text import OF_ALL, TWO_SCREENS
+from vsphere_ai.report.folding import Alike, alike, first, how_many, of_sample, shape
+from vsphere_ai.report.layout import grouped
 
 MOST_NAMES = 6
 WORST = tuple(reversed(VERDICTS))
@@ -66,28 +69,73 @@ def counts_text(found: Sequence[Finding], not_applicable: Sequence[str]) -> str:
     return ", ".join([*counts, *([f"{len(not_applicable)} not applicable"] if not_applicable else [])])
 
 
-def assessment_text(found: Sequence[Finding], not_applicable: Sequence[str], what: str, width: int) -> str:
+def assessment_text(
+    found: Sequence[Finding], not_applicable: Sequence[str], what: str, width: int, *, full: bool = False
+) -> str:
     """Return an assessment by pillar, the worst first in each, with remedies; what passed only by its rule.
 
-    Lines are at most `width` columns wide. Questions that are not answered are listed by their rules.
+    Lines are at most `width` columns wide. Questions that are not answered are listed by their rules. Objects of which
+    the same is true but for names and numbers share a line, and all objects of a rule where that is more than two
+    screens; with `full` each value has its own.
     """
+    lines = _assessed(found, not_applicable, what, width, lambda own: _rows(own, full=full))
+    if len(lines) > TWO_SCREENS and not full:
+        lines = _assessed(found, not_applicable, what, width, _rows_by_rule)
+        lines += _wrapped("--full shows each value by itself", width)
+    return "\n".join(lines)
+
+
+def _assessed(
+    found: Sequence[Finding],
+    not_applicable: Sequence[str],
+    what: str,
+    width: int,
+    rows_of: Callable[[Sequence[Finding]], Iterable[Alike[Finding]]],
+) -> list[str]:
     lines = _wrapped(safe(what), width)
     for pillar in PILLARS:
         own, without = _of(pillar, found, not_applicable)
         lines += ["", f"{TITLES[pillar].upper()}  {counts_text(own, without)}"]
-        for line in sorted(lines_of(own), key=lambda e: WORST.index(e.finding.verdict)):
-            first = line.finding
-            if first.verdict in SHOWN and first.rule not in unanswered(own):
-                lines += _wrapped(f"  {first.verdict:<8}{first.rule}  {line.text}", width)
-                lines += _wrapped(f"          remedy: {safe(first.remedy)}", width) if first.remedy else []
+        open_ = frozenset(unanswered(own))
+        shown = [f for f in own if f.verdict in SHOWN and f.rule not in open_]
+        for row in sorted(rows_of(shown), key=lambda row: WORST.index(row.value.verdict)):
+            lines += _wrapped(f"  {row.value.verdict:<8}{row.value.rule}  {_row_text(row)}", width)
+            lines += _wrapped(f"          remedy: {safe(row.value.remedy)}", width) if row.value.remedy else []
         listed = {v: [r for r, w in worst_of(own).items() if w == v] for v in WORST if v not in SHOWN}
         for heading, rules in ({"not answered": unanswered(own)} | listed | {"not applicable": without}).items():
             lines += _wrapped(f"  {heading}: {', '.join(rules)}", width) if rules else []
     lines += ["", f"{len(worst_of(found)) + len(not_applicable)} rules: {counts_text(found, not_applicable)}"]
-    if open_ := unanswered(found):
-        text = f"{len(open_)} questions are not answered: vsphere-ai assess --questions writes them as a file"
+    if open_questions := unanswered(found):
+        text = f"{len(open_questions)} questions are not answered: vsphere-ai assess --questions writes them as a file"
         lines += _wrapped(text, width)
-    return "\n".join(lines)
+    return lines
+
+
+def _rows(found: Sequence[Finding], *, full: bool) -> list[Alike[Finding]]:
+    """Return findings of objects with equal messages together, and those whose messages differ in values."""
+    samples = {(f.rule, f.verdict, f.message, f.remedy): f for f in reversed(found)}
+    values = (((f.rule, f.verdict, f.message, f.remedy), f.target or OF_ALL) for f in found)
+    rows = alike(values, lambda v, on: (*v[:2], shape(v[2], on), shape(v[3], on)), full=full)
+    return [Alike(row.targets, samples[row.value], row.sample) for row in rows]
+
+
+def _rows_by_rule(found: Sequence[Finding]) -> list[Alike[Finding]]:
+    """Return all findings of a rule with the same verdict as one, with the first for a sample where they differ."""
+    rows = []
+    for own in grouped(((f.rule, f.verdict), f) for f in found).values():
+        targets = [f.target or OF_ALL for f in own]
+        rows.append(Alike(targets, own[0], targets[0] if len({f.message for f in own}) > 1 else None))
+    return rows
+
+
+def _row_text(row: Alike[Finding]) -> str:
+    """Return the objects of a row, their number where they are many, and the message."""
+    objects = [t for t in dict.fromkeys(row.targets) if t != OF_ALL]
+    message = safe(row.value.message)
+    if not objects:
+        return message
+    count = f" ({how_many(objects)}{of_sample(row)})" if len(objects) > MOST_NAMES or row.sample else ""
+    return f"{first(objects)}{count}: {message}"
 
 
 def _of(pillar: str, found: Sequence[Finding], not_applicable: Sequence[str]) -> tuple[list[Finding], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
@@ -13,14 +14,19 @@ from vsphere_ai.health.certificate_document import (
     certificate_document,
     digest_of,
 )
-from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.finding import VERDICTS as VERDICT_SCALE
+from vsphere_ai.model.finding import Finding, Subject, Verdict
 from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.text import counted, duration, safe
-from vsphere_ai.report.folding import fitted
+from vsphere_ai.report.findings_text import TWO_SCREENS
+from vsphere_ai.report.folding import alike, fitted, shape
 from vsphere_ai.report.json_text import json_text
 from vsphere_ai.report.layout import grouped
 
 MOST_REASONS = 8
+"""Reasons that a gate shows."""
+FEWEST_REASONS = 3
+"""The same where all gates together would be more than two screens."""
 VERDICTS: Mapping[str, tuple[str, str]] = {"assess": ("verdict", " of rules"), "health": ("verdict", " of checks")}
 """Gates that judge: what each of their results is, and of what."""
 
@@ -38,8 +44,19 @@ def changes_json(
     return json_text(CertificateStateDocument.of(findings, changes=tuple(changes), tests=again))
 
 
-def certificate_text(certificate: Certificate, width: int, kept: Collection[str] = ()) -> str:
-    """Return a certificate as text: a line per gate, and why those that did not pass did not, with remedies."""
+def certificate_text(certificate: Certificate, width: int, kept: Collection[str] = (), *, full: bool = False) -> str:
+    """Return a certificate as text: a line per gate, and why those that did not pass did not, the worst first.
+
+    Reasons that differ in names and numbers only are shown by one of them; of a gate at most so many that all is on two
+    screens. With `full` each reason is shown.
+    """
+    text = fitted("\n".join(_lines(certificate, kept, sys.maxsize if full else MOST_REASONS, full=full)), width)
+    if len(text.splitlines()) > TWO_SCREENS and not full:
+        text = fitted("\n".join(_lines(certificate, kept, FEWEST_REASONS, full=full)), width)
+    return text
+
+
+def _lines(certificate: Certificate, kept: Collection[str], most: int, *, full: bool) -> list[str]:
     lines = [
         f"Acceptance of {safe(certificate.set)}, vCenter {safe(certificate.vcenter)}: {certificate.status.upper()}",
         f"issued {certificate.issued:%Y-%m-%d %H:%M} UTC by {safe(certificate.tool)}, "
@@ -48,15 +65,23 @@ def certificate_text(certificate: Certificate, width: int, kept: Collection[str]
     ]
     for gate in certificate.gates:
         lines.append(f"  {gate.status:<8}{safe(gate.name):<8}  {_taken(gate, is_kept=gate.name in kept)}")
-        reasons = [finding for finding in gate.findings if finding.verdict != "pass"]
-        for finding in reasons[:MOST_REASONS]:
-            remedy = [f"          -> {safe(finding.remedy)}"] if finding.remedy else []
-            lines += [f"          {safe(finding.message)}", *remedy]
-        more = len(reasons) - MOST_REASONS
-        lines += [f"          and {more} more; -o json has all of them"] if more > 0 else []
+        reasons = _reasons(gate, full=full)
+        for (_, message, remedy), number in reasons[:most]:
+            alike_text = f" ({number} alike; this is one of them)" if number > 1 else ""
+            lines += [f"          {safe(message)}{alike_text}", *([f"          -> {safe(remedy)}"] if remedy else [])]
+        more = sum(number for _, number in reasons[most:])
+        lines += [f"          and {more} more; --full shows all"] if more > 0 else []
     lines += [f"  {'unknown':<8}{safe(name):<8}  not carried out" for name in certificate.left_out]
-    lines += _not_asked(certificate.not_asked, "not certified")
-    return fitted("\n".join(lines), width)
+    return [*lines, *_not_asked(certificate.not_asked, "not certified")]
+
+
+def _reasons(gate: Gate, *, full: bool) -> list[tuple[tuple[Verdict, str, str], int]]:
+    """Return why a gate did not pass, the worst first, each with how many others are alike but for their values."""
+    of_gate = Subject("gate", gate.name)
+    values = [((f.verdict, f.message, f.remedy), of_gate) for f in gate.findings if f.verdict != "pass"]
+    rows = alike(values, lambda value, _: (value[0], shape(value[1], None), shape(value[2], None)), full=full)
+    found = [(row.value, len(row.targets)) for row in rows]
+    return sorted(found, key=lambda each: -VERDICT_SCALE.index(each[0][0]))
 
 
 def _not_asked(vms: Mapping[str, str], what: str) -> list[str]:
