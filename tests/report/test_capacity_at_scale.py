@@ -54,7 +54,7 @@ def test_the_numbers_are_those_of_the_json():
         room.update(gpu["room"])
     assert f"1000 hosts with 4000 GPUs, {running} vGPUs" in text
     fits = re.search(r"^  fits  (.*(?:\n {8}.*)*)", text, re.MULTILINE)[1]
-    shown = {name: int(count) for count, name in re.findall(r"(\d+) x ([\w-]+)", fits)}
+    shown = {name: int(count) for count, name in re.findall(r"(\d+) x\s+([\w-]+)", fits)}
     assert shown == {name.partition("-")[2]: count for name, count in room.items() if count}
     hosts = [int(n) for n in re.findall(r"\((\d+) hosts\)$", text, re.MULTILINE)]
     hidden = re.search(r"not shown: (\d+) host", text)
