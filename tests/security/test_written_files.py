@@ -30,7 +30,7 @@ from vsphere_ai.model.nodes import Node
 from vsphere_ai.security import files
 from vsphere_ai.web.metrics import write_textfile
 
-NAMES = {"to", "certificate", "learned", "folder"}
+NAMES = {"to", "certificate", "learned", "folder", "fix"}
 """Names of the parameters whose files are written; every other parameter with a path is read."""
 READ = {
     *("playbook", "playbooks", "what", "inventory", "vars_files", "job", "checked", "profile", "baseline", "file"),
@@ -59,6 +59,7 @@ WRITERS = {
     "report to": lambda path: save_report(path, "report"),
     "run report to": lambda path: save_report(path, "report"),
     "show to": lambda path: app.write_new({path: "- hosts: all\n"}),
+    "assess fix": lambda path: app.write_new({path: "- hosts: all\n"}),
     "health learned": lambda path: app.write_new({path: "profile: {}\n"}),
     "serve to": lambda path: write_textfile(path, b"up 1\n"),
     "bench megatron learned": _megatron,
