@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.errors import Mark, Storage
+from vsphere_ai.model.bounded import require_few_values
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -79,6 +80,10 @@ def read_document(model: type[Read], content: bytes, file: str, first_line: int 
     `first_line` is the line of the file on which the content begins. `strict`: no value is taken for one of another
     type.
     """
+    try:
+        require_few_values(content)
+    except ValueError as error:
+        raise UnreadableDocument(DocumentFault(Mark(file, first_line, 1), "", f"{error}")) from None
     try:
         return model.model_validate_json(content, strict=strict or None)
     except ValidationError as error:

@@ -15,7 +15,11 @@ from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.documents.printed import PrintedDocument
 from vsphere_ai.documents.stored import read_document
 from vsphere_ai.health.certificate import Certificate, FactChange, Gate
+from vsphere_ai.model.bounded import require_few_values
 from vsphere_ai.model.finding import Verdict
+
+MOST_VALUES = 500_000
+"""Values of a certificate: 1,000 VMs have some 100 facts each. The reader of JSON takes 1 KB for each at most."""
 
 
 class _CertifiedPart(PrintedDocument):
@@ -86,6 +90,7 @@ def certificate_document(certificate: Certificate) -> CertificateDocument:
 
 def open_certificate(content: bytes, file: str) -> Certificate:
     """Return the certificate of a file's content; `ValueError` when it is none, or was edited."""
+    require_few_values(content, MOST_VALUES)
     read = read_document(CertificateDocument, content, file)
     names = [each.name for each in fields(Certificate)]
     made = Certificate(**{name: getattr(read, name) for name in names})

@@ -42,8 +42,7 @@ def json_value(
     """
     text = text if isinstance(text, str) else text.decode()
     outside = _STRING.sub("", text)
-    if outside.count(",") + outside.count("[") + outside.count("{") > values:
-        raise ValueError(f"it has more than {values} values")
+    _require_few(outside, values)
     brackets = outside.encode(errors="replace").translate(None, _NO_BRACKETS)
     if max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets), default=0) > depth:
         raise _too_deep(depth)
@@ -51,6 +50,18 @@ def json_value(
         return json.loads(text) if has_constants else json.loads(text, parse_constant=_refused_constant)
     except RecursionError:
         raise _too_deep(depth) from None
+
+
+def require_few_values(content: bytes, values: int = JSON_VALUES) -> None:
+    """Raise `ValueError` where a content in JSON has more values, before a reader makes objects of them."""
+    # what stands in texts counts at first: that is enough for nearly every document, and ten times faster
+    if content.count(b",") + content.count(b"[") + content.count(b"{") > values:
+        _require_few(_STRING.sub("", content.decode(errors="replace")), values)
+
+
+def _require_few(outside: str, values: int) -> None:
+    if outside.count(",") + outside.count("[") + outside.count("{") > values:
+        raise ValueError(f"it has more than {values} values")
 
 
 def _refused_constant(text: str) -> NoReturn:
