@@ -62,6 +62,8 @@ def _tools(case, rng):
 
 @fault("hardware of a later release", always)
 def _hardware(case, rng):
+    if case.release.startswith("9."):
+        return None  # it has version 22
     return want_of_vm(case, rng, lambda _: True, {"hardware": {"version": 22}})
 
 

@@ -232,10 +232,10 @@ class Sriov(Block):
 
     def broken_rules(self) -> Iterator[BrokenRule]:
         """Yield a least rate above the greatest."""
+        least, most = self.minTxRateMbps, self.maxTxRateMbps
         # a rate that is not given is 0 (pkg/multuscniconfig/multusconfig_mutate.go, setSriovDefaultConfig)
-        least, most = self.minTxRateMbps or 0, self.maxTxRateMbps or 0
-        if least > most:
-            message = f"minTxRateMbps {least} is above maxTxRateMbps {most}"
+        if least and (most is None or least > most):
+            message = f"minTxRateMbps {least} is above maxTxRateMbps {'0, the default' if most is None else most}"
             yield broken("spiderpool.rate", message, f"set maxTxRateMbps: {least} or more", ("minTxRateMbps",))
 
 

@@ -31,5 +31,6 @@ def read_model(model: type[M], document: Document, faults: FaultCollector) -> M:
     made = validate(model, data, ValuePlace(document, (), faults))
     faults.raise_any()
     if made is None:
-        raise InputError([Diagnostic(document.mark_of(), f"this is no {model.__name__}")])
+        help_ = f"keys of it are {', '.join(sorted(model.model_fields))}"
+        raise InputError([Diagnostic(document.mark_of(), f"this is no {model.__name__}", help_)])
     return made

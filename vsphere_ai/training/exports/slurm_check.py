@@ -225,7 +225,7 @@ def _partition(files: _SlurmFiles, number: int, pairs: Mapping[str, str]) -> Ite
     if pairs.get("default", "no").lower() not in _BOOLEANS:
         yield at_line(number, f"Default={pairs['default']} is neither YES nor NO")
     for key in ("MaxTime", "DefaultTime"):
-        if not _TIME.fullmatch(pairs.get(key.lower(), "0")):
+        if key.lower() in pairs and not _TIME.fullmatch(pairs[key.lower()]):
             yield at_line(number, f"{key}={pairs[key.lower()]} is no time such as 60, 1:00:00, 2-00:00:00 or INFINITE")
 
 

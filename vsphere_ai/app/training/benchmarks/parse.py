@@ -86,7 +86,16 @@ def load_baseline(file: Path) -> BaselineFile:
 
 
 def _without(file: Path, section: str) -> NoReturn:
-    raise InputError([Diagnostic(Mark(str(file), 1, 1), f"there are no figures under '{section}'")])
+    message = f"there are no figures under '{section}'"
+    raise InputError(
+        [
+            Diagnostic(
+                Mark(str(file), 1, 1),
+                message,
+                f"let a benchmark write it with --learn, or add {section}: with its figures",
+            )
+        ]
+    )
 
 
 def throughput_of(file: Path) -> tuple[ExpectedThroughput, ...]:
