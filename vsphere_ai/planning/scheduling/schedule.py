@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbooks.play import Power, TargetPlans
@@ -115,6 +116,11 @@ class _Arrangement:
     ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
     beside: BesideMoves = field(default_factory=BesideMoves)
 
+    @cached_property
+    def start_ssh(self) -> bool:
+        """Whether the run starts SSH: the inventory says it of every host."""
+        return all(p.start_ssh for p in self.desired.values())
+
     @property
     def sequences(self) -> tuple[Sequence[Step], ...]:
         """All steps that follow each other."""
@@ -182,8 +188,7 @@ def arrange(
 
 def _add_host(work: _Arrangement, host: Target, *, probes: bool) -> None:
     own, late = work.beside.inside(host, work.steps.get(host, ())), host in work.beside.late
-    start_ssh = all(p.start_ssh for p in work.desired.values())  # the inventory says it of every host
-    now, rolling = host_now(work.estate, host, start_ssh=start_ssh), rolling_of(work.desired, host)
+    now, rolling = host_now(work.estate, host, start_ssh=work.start_ssh), rolling_of(work.desired, host)
     flags = WindowFlags(probes=probes, begun=host in work.gated, but_last=late)
     work.chains[host] = host_window(now, own, rolling, flags) if own else []
     work.firsts[host] += work.chains[host][:1]
