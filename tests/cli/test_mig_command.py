@@ -204,9 +204,9 @@ def test_configurations_of_mig_parted_are_said_as_plays(parted):
         "# empty\n- hosts: gpu_hosts\n  mig: {mode: enabled, layout: []}\n\n"
         "# balanced\n- hosts: gpu_hosts\n  mig: {mode: enabled, "
         'layout: ["1g.5gb:0", "1g.5gb:1", "3g.20gb:4"]}\n\n'
-        '# single\n# GPU 0: {mode: enabled, layout: ["7g.40gb:0"]}\n'
+        '# single\n# GPU 0: mig: {mode: enabled, layout: ["7g.40gb:0"]}\n'
         "# with --host it is said as a play, which names GPUs by PCI address\n"
-        "# GPU 1: {mode: disabled}\n"
+        "# GPU 1: mig: {mode: disabled}\n"
         "# with --host it is said as a play, which names GPUs by PCI address\n\n"
         "# much\n# does not fit on a100-40gb: 9 of 8 memory slices\n"
     )

@@ -166,6 +166,7 @@ EVERY_KIND = (
     "Host.Config.Image",
     "Host.Config.Network",
     "Host.Config.PciPassthru",
+    "Host.Config.Power",
     "VirtualMachine.Config.CPUCount",
 )
 ADAPTERS = "- vms: train-04\n  adapters: [{port_group: dvpg-lan, shares: high}]\n  tuning: {numa_affinity: [0]}\n"

@@ -75,6 +75,13 @@ def test_they_change_in_place_and_an_empty_text_removes(described, cli):
     assert not details(described.soap, "train-01")[0]
 
 
+def test_a_lost_reply_about_an_attribute_changes_nothing_for_the_operator(described):
+    described.lab.set_faults([{"on": "setCustomValue", "nth": 1, "do": "lost-reply"}])
+    described.applied(play("train-01", nics=1, custom_attributes=ATTRIBUTES))
+    assert described.lab.get("/lab/faults")["fired"]
+    assert details(described.soap, "train-01")[1] == {"Owner": "ml", "Cost centre": "4711"}
+
+
 def test_what_someone_else_changes_is_drift(described, cli):
     text = cli.file(play("train-01", nics=1, **DETAILS))
     assert described("apply", text, "--yes") == 0, cli.out + cli.err

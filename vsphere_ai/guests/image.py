@@ -32,7 +32,6 @@ INPUTS = (*(f"{name}{end}" for name in (METADATA, USERDATA, VENDORDATA) for end 
 PRIVILEGE = "give the account the privilege to see the template's configuration"
 CREATED = "config.createDate"
 """When a VM or template was made (VirtualMachineConfigInfo, since vSphere API 6.7); others patch images in place."""
-AGE = "age"
 FIRST_GUESTINFO, FIRST_IMC, FIRST_FALLBACK = (21, 3), (23, 1), (23, 4)
 PATHS = (
     "config.annotation",
@@ -117,7 +116,7 @@ def image_findings(target: Target, source: Facts, needs: Needs) -> tuple[Finding
 
 def canary(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return why one VM has to be made, and its guest looked at, before the others; nothing where all is known."""
-    return tuple(f.message for f in findings if f.verdict == "unknown" and f.rule != f"image.{AGE}")
+    return tuple(f.message for f in findings if f.verdict == "unknown" and f.rule != "image.age")
 
 
 def cleared_settings(source: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -329,14 +328,14 @@ def _age(image: _Image) -> Iterator[Finding]:
     built = own or _day(str(image.source.get(CREATED) or "")[:10])
     if built is None:
         help = f"record it in the template: {KEY} = built=2026-01-31"
-        yield image.unknown(AGE, CREATED, "it is not known when the image was built", help)
+        yield image.unknown("age", CREATED, "it is not known when the image was built", help)
         return
     days, seen = (image.needs.today - built).days, (KEY if own else CREATED, built.isoformat())
     if days > most:
         words = f"the image was built on {built.isoformat()}, {days} days ago: more than {most}"
-        yield image.found(AGE, "fail", words, seen, f"build it anew, or record its day: {KEY} = built=DATE")
+        yield image.found("age", "fail", words, seen, f"build it anew, or record its day: {KEY} = built=DATE")
     else:
-        yield image.found(AGE, "pass", f"the image was built on {built.isoformat()}", seen)
+        yield image.found("age", "pass", f"the image was built on {built.isoformat()}", seen)
 
 
 _RULES: tuple[Callable[[_Image], Iterator[Finding]], ...] = (

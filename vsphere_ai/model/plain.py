@@ -16,6 +16,13 @@ def objects(value: Plain) -> tuple[PlainObject, ...]:
     return tuple(v for v in value if isinstance(v, Mapping)) if isinstance(value, list | tuple) else ()
 
 
+def as_tuples(value: object) -> object:
+    """Return a value of JSON, whose lists become tuples, as models have them."""
+    if isinstance(value, Mapping):
+        return {key: as_tuples(item) for key, item in value.items()}
+    return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 def inside(value: Plain, path: str) -> Plain:
     """Return the value at a path of field names, such as ``spec.ip``; None where it does not lead to one."""
     for name in path.split("."):

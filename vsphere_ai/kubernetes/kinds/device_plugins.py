@@ -16,6 +16,7 @@ from vsphere_ai.kubernetes.objects import BrokenRule, Manifest, ObjectFinding, R
 from vsphere_ai.kubernetes.schema import read_model, words_of
 from vsphere_ai.language.yaml_files.document import DocumentPath
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.plain import as_tuples
 
 _SHARED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SRIOV_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -149,7 +150,7 @@ def check_sriov(manifest: Manifest, path: DocumentPath, text: str) -> Iterator[O
 def resources_of(text: str) -> dict[str, str]:
     """Return the resources that a configuration of the SR-IOV device plugin offers: name -> prefix, if any is given."""
     try:
-        config, _ = read_model(_tuples(json_value(text, has_constants=False)), SriovConfig)
+        config, _ = read_model(as_tuples(json_value(text, has_constants=False)), SriovConfig)
     except ValueError:
         return {}
     return {each.resourceName: each.resourcePrefix or "" for each in config.resourceList} if config is not None else {}
@@ -160,7 +161,7 @@ def _read(
 ) -> Generator[ObjectFinding, None, C | None]:
     """Yield the faults of a configuration in JSON, and return it without what is wrong in it."""
     try:
-        value = _tuples(json_value(text, has_constants=False))
+        value = as_tuples(json_value(text, has_constants=False))
     except ValueError as error:
         yield manifest.fault(path, "device-plugin.config", f"this is not a configuration in JSON: {error}")
         return None
@@ -171,13 +172,6 @@ def _read(
         rule = each["type"] if "." in each["type"] else "device-plugin.config"
         yield manifest.fault(path, rule, f"{spot}: {message}" if spot else message, help)
     return config
-
-
-def _tuples(value: object) -> object:
-    """Return a value of JSON, whose lists become tuples, as models have them."""
-    if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def _broken_names(name: str, prefix: str | None, allowed: re.Pattern[str]) -> Iterator[BrokenRule]:

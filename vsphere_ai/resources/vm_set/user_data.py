@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, model_validator
 
 from vsphere_ai.guests import user_data
-from vsphere_ai.model.plain import Plain, PlainObject
+from vsphere_ai.model.plain import Plain, PlainObject, as_tuples
 from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.resources.playbook_files import Files
 
@@ -26,6 +26,12 @@ class SetUserData(Settings):
     model_config = ConfigDict(extra="allow")
 
     file: str | None = setting("File of cloud-config beside the playbook, instead of its keys.", min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tuples(cls, value: object) -> object:
+        """Return values as the reader of playbooks makes them: those of a saved plan have lists."""
+        return as_tuples(value)
 
     @property
     def content(self) -> PlainObject:
