@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from vsphere_ai.model.bounded import json_value
 from vsphere_ai.model.names.suggestion import mistyped
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 
@@ -108,14 +109,14 @@ def merged(ours: PlainObject, text: str) -> PlainObject:
     """Return the user data of a guest: keys of the play beside ours, its files before ours (see `canonical`)."""
     if not text:
         return ours
-    theirs = json.loads(text)
+    theirs = json_value(text)
     files = (*objects(theirs.get(FILES)), *objects(ours.get(FILES)))
     return {**theirs, **ours, FILES: files}
 
 
 def keys_of(text: str) -> tuple[str, ...]:
     """Return the keys of canonical user data, in order."""
-    return tuple(json.loads(text)) if text else ()
+    return tuple(json_value(text)) if text else ()
 
 
 def _plain(value: Plain) -> Plain:

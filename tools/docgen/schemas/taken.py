@@ -83,6 +83,7 @@ TAKEN: Mapping[str, Widened] = {
     f"{_RESOURCES}.tuning.settings.as_text": _or({"type": "boolean"}, {"type": "integer"}),
     f"{_RESOURCES}.vm_set.placement.listed": _or(TEXT),
     f"{_RESOURCES}.vm_set.user_data.as_user_data": _or(TEXT),
+    f"{_RESOURCES}.vm_set.user_data.SetUserData._with_tuples": _as_is,
     f"{_RESOURCES}.vm_set.settings._reference": _always(SECRET),
     f"{_JOB}._argument": _always(ARGUMENT),
     f"{_JOB}._items": _as_is,

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ OF_FILES = {
 }
 """Name of the schema of a file that is written by hand -> what it is of."""
 ENDING = ".schema.json"
+PACKAGED = "docs/schemas"
 _WORDS = {"Document": "", "One line": "the lines of ", "File": "files of "}
 _PRINTED = re.compile(r'(?m)^  "title": "(Document|One line|File) of vsphere-ai (.*), schema_version \d+",?$')
 OF_PROJECT = ("playbook", "inventory")
@@ -42,7 +42,8 @@ class WrittenSchema(NamedTuple):
 @cache
 def schemas() -> Mapping[str, str]:
     """Return the schemas by their names, each with what it is of: files first, then what commands print."""
-    names = sorted(each.name.removesuffix(ENDING) for each in _folder().iterdir() if each.name.endswith(ENDING))
+    folder = resources.files("vsphere_ai") / PACKAGED
+    names = sorted(each.name.removesuffix(ENDING) for each in folder.iterdir() if each.name.endswith(ENDING))
     return {**OF_FILES, **{name: _printed_by(_read(name)) for name in names if name not in OF_FILES}}
 
 
@@ -53,12 +54,8 @@ def schema(name: str) -> str:
     return _read(name)
 
 
-def _folder() -> Traversable:
-    return resources.files("vsphere_ai") / "docs" / "schemas"
-
-
 def _read(name: str) -> str:
-    return (_folder() / f"{name}{ENDING}").read_text("utf-8")
+    return (resources.files("vsphere_ai") / PACKAGED / f"{name}{ENDING}").read_text("utf-8")
 
 
 def _printed_by(text: str) -> str:

@@ -6,11 +6,14 @@ Container runtimes write a JSON object per line (Docker, json-file), Open MPI an
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from vsphere_ai.model.bounded import json_value
+
+LINE_VALUES = 1000
+"""Values of an object that keeps a line: text, stream, time, and labels (Docker's `labels` and `env` options)."""
 FEWEST = 4
 """Lines of one shape from which on a number that grows from line to line is a counter, and no number of a process."""
 LEAST_DISTINCT = 0.6
@@ -23,8 +26,8 @@ def unwrapped(line: str) -> str:
     """Return the line that a JSON object or an XML element of a log holds; any other line as it is."""
     if line.startswith("{") and '"log"' in line:
         try:
-            text = json.loads(line).get("log")
-        except (ValueError, RecursionError):
+            text = json_value(line, LINE_VALUES).get("log")
+        except ValueError:
             return line
         return text.rstrip("\n") if isinstance(text, str) else line
     element = _XML.match(line)
