@@ -32,7 +32,7 @@ def test_a_plan_is_reported_as_saved_and_as_printed(cli, labs, both, tmp_path):
     assert cli("fleet", "plan", playbook, "-i", both, "--budget", "2", "-o", "json") == 0
     printed.write_text(cli.out, "utf-8")
     for shard in judged("fleet-plan", cli.out)["shards"]:
-        judged("plan", json.dumps(shard["plan"]))
+        judged("plan-to", json.dumps(shard["plan"]))
     for file in (saved, printed):
         assert cli("report", file, "--to", page) == 0, cli.err
         text = page.read_text("utf-8")
