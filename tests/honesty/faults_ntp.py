@@ -27,5 +27,12 @@ def _no_servers(case, rng):
 @fault("time servers beside the rest", lambda case, host: False)
 def _servers(case, rng):
     host = one(rng, case.hosts)
-    wanted = {"servers": SERVERS, "running": True, "policy": rng.choice(("on", "off")), "firewall": True}
+    wanted = {
+        "servers": SERVERS,
+        "running": rng.choice((True, False)),
+        "policy": rng.choice(("on", "off", "automatic")),
+        "firewall": rng.choice((True, False)),
+    }
+    if rng.random() < 0.3:
+        del wanted["running"]
     return want_of_host(case, host, {"ntp": wanted}) if host else None

@@ -131,16 +131,35 @@ def test_after_a_restart(policy, runs):
     assert bool(seen.get(Ntp, ESX1.ref).project(ESX1, seen, "reboot").state.running) is runs
 
 
-def test_a_service_that_a_restart_of_the_plan_stops_is_started_again():
+@pytest.mark.parametrize(
+    ("running", "policy", "wanted", "calls"),
+    [
+        (True, "off", {"running": True}, ["reboot", "StartService"]),
+        (True, "off", {"policy": "on"}, ["UpdateServicePolicy", "reboot"]),
+        (True, "on", {"policy": "off"}, ["UpdateServicePolicy", "reboot"]),
+        (True, "on", {"policy": "off", "running": True}, ["UpdateServicePolicy", "reboot", "StartService"]),
+        (False, "off", {"policy": "on", "running": False}, ["UpdateServicePolicy", "reboot", "StopService"]),
+        (False, "on", {"running": False}, ["reboot", "StopService"]),
+        (False, "on", {"running": True}, ["reboot"]),
+        (True, "on", {"servers": (B,)}, ["UpdateDateTimeConfig", "reboot"]),
+        (False, "off", {"policy": "automatic", "firewall": True},
+         ["EnableRuleset", "UpdateServicePolicy", "reboot"]),
+        (True, "automatic", {"firewall": False, "running": True}, ["DisableRuleset", "reboot", "StartService"]),
+    ],
+)  # fmt: skip
+def test_a_restart_of_the_plan_starts_what_the_policy_says_then(running, policy, wanted, calls):
     from support.machines import kernel_listing, machine
 
     ats = machine(ESX1, ats=kernel_listing("FALSE", "FALSE"))
-    shown = esx(A, running=True)[ESX1.ref].properties
+    is_open = policy == "automatic"
+    shown = esx(A, running=running, policy=policy, firewall=is_open)[ESX1.ref].properties
     there = estate(Facts(ats.ref, {**ats.properties, **shown}, probes=ats.probes))
-    plan = plan_one(there, ESX1, Kernel(ats_support=True), Ntp(running=True))
+    plan = plan_one(there, ESX1, Kernel(ats_support=True), Ntp(**wanted))
     assert not plan.problems
-    said = words(steps_of(plan, ESX1))
-    assert said.index("StartService") > said.index("reboot")
+    of_time = {"EnableRuleset", "DisableRuleset", "UpdateServicePolicy", "UpdateDateTimeConfig", "reboot",
+               "StartService", "StopService"}  # fmt: skip
+    sent = [word for word in words(steps_of(plan, ESX1)) if word in of_time]
+    assert sent == calls
 
 
 def test_how_it_is_exported():

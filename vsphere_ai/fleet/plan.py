@@ -154,12 +154,12 @@ def plan_fleet(request: FleetPlanRequest, emit: Callable[[str], Emit], sites: Si
             beyond[name] = error
             return None, {}
 
-    found = side_by_side(names, within_limit)
+    planned = side_by_side(names, within_limit)
     if len(beyond) == len(names):
         raise _together({name: beyond[name] for name in names})
     if not beyond:  # what a play matches in a vCenter that the limit leaves out is not known
-        _require_matched([unmatched for _, unmatched in found], names)
-    shards = tuple(shard for shard, _ in found if shard is not None)
+        _require_matched([unmatched for _, unmatched in planned], names)
+    shards = tuple(shard for shard, _ in planned if shard is not None)
     if not shards:
         text = f"{request.playbook} has no play for {', '.join(names)}"
         raise UsageError(text, "name the vCenters of its plays with --vcenter", rule="usage.vcenter")

@@ -333,7 +333,7 @@ def _age(image: _Image) -> Iterator[Finding]:
     days, seen = (image.needs.today - built).days, (KEY if own else CREATED, built.isoformat())
     if days > most:
         words = f"the image was built on {built.isoformat()}, {days} days ago: more than {most}"
-        yield image.found("age", "fail", words, seen, f"build it anew, or record its day: {KEY} = built=DATE")
+        yield image.found("age", "fail", words, seen, f"rebuild it, or record its day: {KEY} = built=DATE")
     else:
         yield image.found("age", "pass", f"the image was built on {built.isoformat()}", seen)
 

@@ -47,8 +47,8 @@ class _CertifiedPart(PrintedDocument):
     def certified(cls, certificate: Certificate) -> Self:
         """Return what a certificate says as a document."""
         statuses = {gate.name: gate.status for gate in certificate.gates}
-        said = {key: value for key, value in vars(certificate).items() if value or key != "left_out"}
-        return cls(**said, status=certificate.status, statuses=statuses)  # earlier certificates have no `left_out`
+        content = {key: value for key, value in vars(certificate).items() if value or key != "left_out"}
+        return cls(**content, status=certificate.status, statuses=statuses)  # earlier certificates have no `left_out`
 
 
 class CertificateDocument(FindingsDocument, _CertifiedPart):

@@ -211,11 +211,11 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
             continue
         path: DocumentPath = ("spec", key)
         try:
-            found = json_value(text if key == "ipam" else f"[{text}]", has_constants=False)
+            value = json_value(text if key == "ipam" else f"[{text}]", has_constants=False)
         except ValueError as error:
             yield manifest.fault(path, "network.json", f"this is not JSON: {error}")
             continue
-        if key == "ipam" and not (isinstance(found, dict) and isinstance(found.get("type"), str)):
+        if key == "ipam" and not (isinstance(value, dict) and isinstance(value.get("type"), str)):
             yield manifest.fault(path, "network.json", "this is not a JSON object with a 'type'")
         if "'" in text:
             yield manifest.fault(

@@ -98,8 +98,13 @@ class Ntp(Corrects, Resource):
         )
 
     def settle(self, target: Target, view: View) -> Self:
-        """The order of the servers does not count, nor whether names are written large or small."""
+        """The order of the servers does not count, nor whether names are written large or small.
+
+        Whether the service runs after a restart of this plan its policy says, where the play does not.
+        """
         full, now = super().settle(target, view), view.get(Ntp, target.ref)
+        if self.running is None and full.running is not None and target.ref in view.rebooting:
+            full = full.model_copy(update={"running": full.starts_with_host})
         if now and now.servers and _folded(full.servers) == _folded(now.servers):
             return full.model_copy(update={"servers": now.servers})
         return full
@@ -134,6 +139,8 @@ class Ntp(Corrects, Resource):
         """Say where the clock will not follow the servers, or follows them only for a while."""
         if self.servers and self.running is False:
             yield f"{SERVICE} is stopped: the clock does not follow its time servers"
+        if self.running is False and self.policy == "on":
+            yield f"{SERVICE} is stopped until the next restart of the host: its policy is on"
         if self.running and self.policy == "off":
             yield f"{SERVICE} runs until the next restart of the host: its policy is off"
         if self.running and self.firewall is False:
@@ -142,9 +149,13 @@ class Ntp(Corrects, Resource):
             yield "with two time servers it cannot be seen which one is wrong: name one, or four and more"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
-        """Set what differs. The service is stopped before its servers change, and reads them when it starts again."""
+        """Set what differs. The service is stopped before its servers change, and reads them when it starts again.
+
+        With a restart of the plan it reads them then; afterwards it runs as the policy says that this plan sets.
+        """
         fields, was = {f.name for f in change.fields}, bool(change.before and change.before.running)
-        stops = was and ("servers" in fields or not self.running)
+        restarts = change.target.ref in view.rebooting
+        stops = was and not restarts and ("servers" in fields or not self.running)
         if stops:
             stop = invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
             yield replace(stop, pauses=SERVICE if self.running else "")
@@ -158,14 +169,24 @@ class Ntp(Corrects, Resource):
         if "policy" in fields:
             args = {"id": SERVICE, "policy": self.policy}
             yield invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")
-        if self.running and (stops or not was):
+        runs = self.starts_with_host if restarts else was and not stops
+        if self.running and not runs:
             start = invoke(change, START, "StartService", {"id": SERVICE}, f"start {SERVICE}")
-            yield replace(start, after_reboot=change.target.ref in view.rebooting, resumes=SERVICE if stops else "")
+            yield replace(start, after_reboot=restarts, resumes=SERVICE if stops else "")
+        if self.running is False and restarts and runs:
+            stop = invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
+            yield replace(stop, after_reboot=True)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """After a restart the service runs where its policy says so."""
-        starts = self.policy == "on" or (self.policy == "automatic" and self.firewall)
-        return Projection(self if after == "plan" or not self.running else self.model_copy(update={"running": starts}))
+        if after == "plan" or self.running is None:
+            return Projection(self)
+        return Projection(self.model_copy(update={"running": self.starts_with_host}))
+
+    @property
+    def starts_with_host(self) -> bool:
+        """Whether the service runs after a restart; `automatic` is with its firewall port."""
+        return self.policy == "on" or (self.policy == "automatic" and bool(self.firewall))
 
     def export(self, target: Target, view: View, form: Form) -> StateExport:
         """State what is there; a service that runs without a server cannot be asked for."""

@@ -71,18 +71,18 @@ def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts
     if what == VM_FOLDER:
         paths = {f.ref: path for f in every if (path := _vm_folder_path(f, estate)) is not None}
         every = [f for f in every if f.ref in paths]
-        found = [f for f in every if _is_spelled(name, paths[f.ref], estate.path_of(f.ref))]
-        found = found or [f for f in every if f.name == name]
+        matches = [f for f in every if _is_spelled(name, paths[f.ref], estate.path_of(f.ref))]
+        matches = matches or [f for f in every if f.name == name]
     elif name.startswith("/"):
-        found = [f for f in every if estate.path_of(f.ref) == name]
+        matches = [f for f in every if estate.path_of(f.ref) == name]
     else:
-        found = [f for f in every if f.name == name]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        places = ", ".join(sorted(estate.path_of(f.ref) for f in found))
+        matches = [f for f in every if f.name == name]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        places = ", ".join(sorted(estate.path_of(f.ref) for f in matches))
         raise ObjectMissing(
-            MemberFault("ambiguous", f"{len(found)} objects are the {what} '{name}'", f"write the path: {places}")
+            MemberFault("ambiguous", f"{len(matches)} objects are the {what} '{name}'", f"write the path: {places}")
         )
     known = sorted({paths[f.ref] or f.name for f in every} if what == VM_FOLDER else {f.name for f in every})[:12]
     raise ObjectMissing(

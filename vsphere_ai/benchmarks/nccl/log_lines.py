@@ -40,8 +40,8 @@ class Counters:
     def __init__(self, prefixes: Iterable[str] = ()) -> None:
         numbers: dict[str, list[tuple[float, ...]]] = {}
         for prefix in prefixes:
-            shape, found = _shape(prefix)
-            numbers.setdefault(shape, []).append(tuple(map(float, found)))
+            shape, counts = _shape(prefix)
+            numbers.setdefault(shape, []).append(tuple(map(float, counts)))
         self._places: Mapping[str, frozenset[int]] = {
             shape: places for shape, seen in numbers.items() if (places := _growing(seen))
         }
@@ -50,11 +50,11 @@ class Counters:
         """Return a prefix without its counters."""
         if not self._places:
             return prefix
-        shape, found = _shape(prefix)
+        shape, counts = _shape(prefix)
         places = self._places.get(shape)
         if places is None:
             return prefix
-        kept = iter("" if place in places else number for place, number in enumerate(found))
+        kept = iter("" if place in places else number for place, number in enumerate(counts))
         return " ".join(_NUMBER.sub(lambda _: next(kept), prefix).split())
 
 

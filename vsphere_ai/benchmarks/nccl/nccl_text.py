@@ -70,8 +70,8 @@ def _text(line: str) -> str:
 def _prefix(line: str) -> str:
     """Return what stands before a part of a table; empty before nothing of it."""
     text = _text(line)
-    found = _COMMENT.search(text) or _ROW.search(text)
-    return source_of(text[: found.start()]) if found else ""
+    match = _COMMENT.search(text) or _ROW.search(text)
+    return source_of(text[: match.start()]) if match else ""
 
 
 class NcclTextReader:

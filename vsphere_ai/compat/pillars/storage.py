@@ -54,7 +54,7 @@ def datastore_space(case: PillarCase) -> Finding | None:
     name, share = max(used.items(), key=lambda item: item[1])
     seen = ("datastore.summary.freeSpace", f"{name}: {share:.0%} in use")
     another = text_of(SetOfVms(case.target, datastore="ANOTHER"))
-    message, remedy = f"{name} is {share:.0%} full", f"free space there, or make the VMs of the set anew: {another}"
+    message, remedy = f"{name} is {share:.0%} full", f"free space there, or recreate the VMs of the set: {another}"
     if share >= FULL:
         return case.failed(message, seen, remedy=remedy)
     return case.warned(message, seen, remedy=remedy) if share >= MOST_USED else case.passed(message, seen)

@@ -19,7 +19,7 @@ class DifferenceDocument(DocumentPart):
 
     target: Target
     kind: str = ""
-    field: Annotated[str, Field(description='"" where the whole is to be made anew.')] = ""
+    field: Annotated[str, Field(description='"" where the whole is to be recreated.')] = ""
     before: JsonValue = None
     after: JsonValue = None
     problem: FindingDocument | None = None

@@ -37,31 +37,33 @@ class LabRecord:
 
 
 def read_record(directory: Path) -> LabRecord | None:
-    """Return the record of the lab of a directory; None where there is none, `LabFailed` for a damaged one."""
+    """Return the record of the lab of a directory; None where there is none, `LabFailed` for an unreadable one."""
     path = directory / FILE
     try:
         content = path.read_bytes()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise LabFailed(f"{path} cannot be read: {error.strerror}", "make it readable for this account") from None
     try:
-        found = json.loads(content)
+        values = json.loads(content)
     except json.JSONDecodeError as error:
         raise _damaged(Mark(str(path), error.lineno, error.colno), f"it is not JSON: {error.msg}") from None
     except (ValueError, RecursionError):
         raise _damaged(Mark(str(path), 1, 1), "it is not JSON") from None
     text = content.decode("utf-8", "replace")
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise _damaged(Mark(str(path), 1, 1), "it should be an object")
-    found.setdefault("format", FORMAT)  # a lab that an earlier version has started says none
-    if found["format"] != FORMAT:
+    values.setdefault("format", FORMAT)  # a lab that an earlier version has started says none
+    if values["format"] != FORMAT:
         raise _damaged(_place(path, text, "format"), f"format: another version of vsphere-ai, this one reads {FORMAT}")
     for field in fields(LabRecord):
-        value, kind = found.get(field.name), _KINDS[str(field.type)]
-        if field.name not in found:
+        value, kind = values.get(field.name), _KINDS[str(field.type)]
+        if field.name not in values:
             raise _damaged(Mark(str(path), 1, 1), f"{field.name}: it is missing")
         if type(value) is not kind:
             raise _damaged(_place(path, text, field.name), f"{field.name}: it should be of type {field.type}")
-    return LabRecord(**{field.name: found[field.name] for field in fields(LabRecord)})
+    return LabRecord(**{field.name: values[field.name] for field in fields(LabRecord)})
 
 
 def _place(path: Path, text: str, key: str) -> Mark:

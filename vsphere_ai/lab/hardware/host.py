@@ -307,14 +307,15 @@ class LabHost:
         self.boot()
 
     def boot(self) -> None:
-        """Start: load the installed driver, drop every GPU instance, start the services whose policy is ``on``."""
+        """Start: load the installed driver, drop every GPU instance, start the services as their policies say."""
         with self.changing():
             self._load_driver()
             self._find_gpus()
             for gpu in self.gpus:
                 gpu.boot(self.driver)
             for service in self.services.values():
-                service.running = service.policy == "on"
+                has_port = any(self.firewall.get(ruleset, False) for ruleset in service.rulesets)
+                service.running = service.policy == "on" or (service.policy == "automatic" and has_port)
             self.ats_support_running = self.ats_support
             self.host_engine_running = True
             self.boot_time = max(datetime.now(UTC), self.boot_time + timedelta(seconds=1))

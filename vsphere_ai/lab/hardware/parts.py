@@ -11,15 +11,22 @@ Policy = Literal["on", "off", "automatic"]
 DRIVER_VIB = re.compile(r"NVIDIA-(?P<line>VMware|AIE)_ESXi_")
 """Names of NVIDIA's host driver VIBs: the vGPU (graphics) line and the AI Enterprise line."""
 
+RULESETS = {"TSM-SSH": ("sshServer",), "ntpd": ("ntpClient",), "snmpd": ("snmp",), "slpd": ("CIMSLP",)}
+
 
 @dataclass
 class Service:
-    """A service of the host. After a boot it runs only if its policy is ``on``."""
+    """A service of the host. After a boot it runs if its policy is ``on``, or ``automatic`` and its port is open."""
 
     id: str
     label: str
     running: bool = False
     policy: Policy = "off"
+
+    @property
+    def rulesets(self) -> tuple[str, ...]:
+        """The firewall rulesets that belong to it."""
+        return RULESETS.get(self.id, ())
 
 
 @dataclass

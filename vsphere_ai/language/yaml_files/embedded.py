@@ -66,8 +66,8 @@ def _name(node: YamlNode) -> str:
 
 def _opened(document: Document, node: YamlNode, key: str, faults: FaultCollector) -> list[Document]:
     """Return the document in a scalar where it has a key."""
-    found = opened(document, node, faults)
-    return [found] if found is not None and isinstance(found.root.value, dict) and key in found.root.value else []
+    inner = opened(document, node, faults)
+    return [inner] if inner is not None and isinstance(inner.root.value, dict) and key in inner.root.value else []
 
 
 def opened(document: Document, node: YamlNode, faults: FaultCollector) -> Document | None:
@@ -79,15 +79,15 @@ def opened(document: Document, node: YamlNode, faults: FaultCollector) -> Docume
     own = FaultCollector()
     try:
         if block is None:
-            found = parse(node.value, f"{document.name}:{node.line + 1}", own)
+            inner = parse(node.value, f"{document.name}:{node.line + 1}", own)
         else:
-            inner = parse(block, document.name, own)
-            found = Document(document.name, document.text, inner.root, inner.data)
+            padded = parse(block, document.name, own)
+            inner = Document(document.name, document.text, padded.root, padded.data)
     except InputError as error:
         faults.include(error)
         return None
     faults.include(InputError(own.found))
-    return found
+    return inner
 
 
 def _block(text: str, node: YamlNode) -> str | None:

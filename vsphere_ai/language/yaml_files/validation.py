@@ -71,13 +71,13 @@ class ValuePlace:
         With `key`, the document of it that has this key, also where it is text inside of another one.
         """
         read = partial(load_holding, key=key) if key else None
-        found = load_beside(self.document, self.at(spot), self.faults, read)
-        return NamedFile(found.data, partial(found.refuse, self.faults)) if found is not None else None
+        beside = load_beside(self.document, self.at(spot), self.faults, read)
+        return NamedFile(beside.data, partial(beside.refuse, self.faults)) if beside is not None else None
 
     def text(self, spot: DocumentPath) -> NamedFile | None:
         """Read the YAML that is text at a spot inside of the value; None, with the fault noted, if that cannot be."""
-        found = opened(self.document, self.document.node(self.at(spot)), self.faults)
-        return NamedFile(found.data, partial(found.refuse, self.faults)) if found is not None else None
+        beside = opened(self.document, self.document.node(self.at(spot)), self.faults)
+        return NamedFile(beside.data, partial(beside.refuse, self.faults)) if beside is not None else None
 
     def refuse(self, spot: DocumentPath, message: str, help: str = "") -> None:
         """Note a fault of what is at a spot inside of the value."""

@@ -147,11 +147,11 @@ def _plan_lines(shards: Sequence[PlannedVCenter], plans: Mapping[str, Plan], *, 
 
 
 def _heading(each: Alike[tuple[Line, ...]]) -> str:
-    found = f"IN {names(each.targets)}"
+    heading = f"IN {names(each.targets)}"
     many = counted(len(each.targets), "vCenter")
     if each.sample:
-        return f"{found}: {many} alike but for names and numbers; the plan of {quoted(each.sample.name)}:"
-    return found if len(each.targets) == 1 else f"{found}: {many}, each with this plan:"
+        return f"{heading}: {many} alike but for names and numbers; the plan of {quoted(each.sample.name)}:"
+    return heading if len(each.targets) == 1 else f"{heading}: {many}, each with this plan:"
 
 
 def _shape(text: str, on: Named, known: Sequence[str]) -> str:

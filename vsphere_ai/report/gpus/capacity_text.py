@@ -78,10 +78,10 @@ def _overview(hosts: Mapping[str, Sequence[GpuUse]], verdict: FitVerdict | None)
         terms = fold(names_of)
         more = f" and {len(terms) - NAMED} more" if len(terms) > NAMED else ""
         many = f" ({counted(len(names_of), 'host')})" if len(names_of) > 1 else ""
-        each = " each" if len(names_of) > 1 else ""
+        per_host = " each" if len(names_of) > 1 else ""
         lines = [
             *_wrapped("", [f"{', '.join(terms[:NAMED])}{more}{many}"]),
-            *_wrapped("  ", [f"{boards}, {used}{each}"]),
+            *_wrapped("  ", [f"{boards}, {used}{per_host}"]),
         ]
         lines += _wrapped("  fits  ", [room])
         left -= len(lines)
@@ -112,8 +112,8 @@ def _room(gpus: Sequence[GpuUse]) -> str:
     for gpu in gpus:
         room.update(room_by_profile(gpu.slot))
     written = _short if len({gpu.slot.board.title for gpu in gpus}) == 1 else str
-    found = " or ".join(f"{count} x {written(name)}" for name, count in room.items() if count)
-    return f"{found or 'nothing more'}{f' ({_AT_MOST})' if any(gpu.slot.guessed for gpu in gpus) else ''}"
+    choices = " or ".join(f"{count} x {written(name)}" for name, count in room.items() if count)
+    return f"{choices or 'nothing more'}{f' ({_AT_MOST})' if any(gpu.slot.guessed for gpu in gpus) else ''}"
 
 
 def _board(gpu: GpuUse) -> str:

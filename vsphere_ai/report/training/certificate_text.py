@@ -80,8 +80,8 @@ def _reasons(gate: Gate, *, full: bool) -> list[tuple[tuple[Verdict, str, str], 
     of_gate = Subject("gate", gate.name)
     values = [((f.verdict, f.message, f.remedy), of_gate) for f in gate.findings if f.verdict != "pass"]
     rows = alike(values, lambda value, _: (value[0], shape(value[1], None), shape(value[2], None)), full=full)
-    found = [(row.value, len(row.targets)) for row in rows]
-    return sorted(found, key=lambda each: -VERDICT_SCALE.index(each[0][0]))
+    reasons = [(row.value, len(row.targets)) for row in rows]
+    return sorted(reasons, key=lambda each: -VERDICT_SCALE.index(each[0][0]))
 
 
 def _not_asked(vms: Mapping[str, str], what: str) -> list[str]:

@@ -169,14 +169,14 @@ def _new_space(view: View, states: Mapping[str, VmSetFields]) -> Counter[str]:
     new = [m for m in members_of(view.estate) if not m.exists and not m.leaving]
     old = {(m.set, m.index): m.ref for m in members_of(view.estate) if m.leaving} if new else {}
     for name, own in grouped(new, lambda m: m.set).items():
-        said = states.get(name) or view.stated.get((own[0].ref, KindName("vm_set")))
-        if not isinstance(said, VmSetFields):
+        state = states.get(name) or view.stated.get((own[0].ref, KindName("vm_set")))
+        if not isinstance(state, VmSetFields):
             continue
-        size = 0 if said.linked else _bytes(said, view.estate.get(own[0].place.source))
+        size = 0 if state.linked else _bytes(state, view.estate.get(own[0].place.source))
         for each in own:
             home, takes = _datastore(each, view.estate), Counter[str]()
             takes[home] += size
-            for disk in _thick(said):
+            for disk in _thick(state):
                 takes[_named_store(disk, view.estate) or home] += disk.gb * GB
             # the VM whose place it takes is destroyed before it is made
             takes.subtract(freed_bytes(view.estate.get(old.get((each.set, each.index)))))

@@ -139,8 +139,8 @@ def _tokens(text: str) -> Iterator[_Token]:
     """Yield the tokens of a text: the longest match counts, among equal ones the first."""
     at, line = 0, 1
     while at < len(text):
-        found = [(kind, match[0]) for kind, pattern in _TOKENS if (match := pattern.match(text, at))]
-        kind, matched = max(found, key=lambda each: len(each[1]), default=("other", text[at]))
+        tokens = [(kind, match[0]) for kind, pattern in _TOKENS if (match := pattern.match(text, at))]
+        kind, matched = max(tokens, key=lambda each: len(each[1]), default=("other", text[at]))
         if kind == "other" and text.startswith("/*", at):
             matched = text[at:]  # a comment that is not closed has the rest of the file
         if kind != "blank":

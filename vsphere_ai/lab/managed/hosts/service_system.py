@@ -14,8 +14,6 @@ from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_found
 from vsphere_ai.lab.store import ManagedObject
 
-RULESETS = {"TSM-SSH": ["sshServer"], "ntpd": ["ntpClient"], "snmpd": ["snmp"], "slpd": ["CIMSLP"]}
-
 
 @shows("serviceSystem")
 def project(farm: Farm, mo: ManagedObject) -> None:
@@ -37,7 +35,7 @@ def _info(services: Iterable[Service]) -> Any:
                 uninstallable=False,
                 running=service.running,
                 policy=service.policy,
-                ruleset=RULESETS.get(service.id, []),
+                ruleset=[*service.rulesets],
             )
             for service in services
         ]
