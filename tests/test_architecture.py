@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from pydantic import ValidationError
 from support.gates import LONG
+from support.required import required_module
 
 from tools.docgen import architecture
 from vsphere_ai.compat import gate
@@ -366,6 +367,7 @@ def test_a_name_of_a_kind_is_found_where_one_is_made(code):
 
 def test_a_text_is_no_name_of_a_kind(tmp_path):
     """The type checker refuses a text where the name of a kind is taken, so that the test above finds all of them."""
+    required_module("mypy", "dev")
     file = tmp_path / "named.py"
     file.write_text(
         "from vsphere_ai.model.state import Target\n"
