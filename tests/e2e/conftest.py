@@ -156,3 +156,15 @@ def sets(cli, make_lab, monkeypatch):
     lab = make_lab(FARM)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     return Sets(cli, lab, cli.file(POOLS, "inventory.yml"))
+
+
+@pytest.fixture
+def make_sets(cli, make_lab, monkeypatch):
+    """Return a function that starts a lab of a scenario's text, for sets of VMs with pools of addresses."""
+
+    def make(text):
+        lab = make_lab(text)
+        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+        return Sets(cli, lab, cli.file(POOLS, "inventory.yml"))
+
+    return make

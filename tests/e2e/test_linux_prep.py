@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.vm_sets import FARM, INVENTORY, Sets, play
+from support.vm_sets import FARM, play
 
 from vsphere_ai.execution.actions import vm_life
 
@@ -24,16 +24,6 @@ def prepared(names="train-[01:03]", cards=CARDS, **more):
     """The play of a set without users, which LinuxPrep cannot give."""
     text = play(names, customize="linux_prep", cards=cards, **more)
     return "".join(line for line in text.splitlines(keepends=True) if "ssh_authorized_keys" not in line)
-
-
-@pytest.fixture
-def make_sets(cli, make_lab, monkeypatch):
-    def make(text):
-        lab = make_lab(text)
-        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-        return Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
-
-    return make
 
 
 @pytest.mark.parametrize("version", ["7.0.3", "8.0.3"])

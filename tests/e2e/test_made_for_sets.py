@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.vm_sets import FARM, HOSTS, INVENTORY, Sets, play
+from support.vm_sets import FARM, HOSTS, play
 
 pytestmark = pytest.mark.lab
 VGPU = "  vgpu: [grid_a100-40c]\n"
 NIC = "      - {name: vmnic0, pci: 0000:18:00.0, model: X710, switch: dvs-lan}\n"
 FREE = NIC + "      - {name: vmnic1, pci: 0000:18:00.1, model: X710%s}\n"
 APART = "{anti_affinity: must}"
-
-
-@pytest.fixture
-def make_sets(cli, make_lab, monkeypatch):
-    def make(text):
-        lab = make_lab(text)
-        monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-        return Sets(cli, lab, cli.file(INVENTORY, "inventory.yml"))
-
-    return make
 
 
 def members(*numbers):
