@@ -11,12 +11,13 @@ from pathlib import Path
 import pyVim.connect
 import pyVmomi.SoapAdapter
 import vcr
+import yaml
 from recorded.scrub import Scrubber
 from vcr.stubs import VCRConnection, VCRFakeSocket, VCRHTTPConnection, VCRHTTPSConnection
 
 CASSETTES = Path(__file__).parent / "cassettes"
-LARGEST = 400 << 10
-"""Bytes of a cassette: what all resource types read of four hosts and six VMs, some 6 KiB for each type."""
+LARGEST = 300 << 10
+"""Bytes of a cassette: what all resource types read of four hosts and six VMs."""
 # These modules bind the connection classes by name, so that vcrpy's own patch of http.client does not reach them;
 # vsphere_ai.connect.soap.versions asks http.client each time, and is reached.
 PATCHES = tuple(
@@ -24,6 +25,19 @@ PATCHES = tuple(
     for module in (pyVmomi.SoapAdapter, pyVim.connect)
     for name, stub in (("HTTPSConnection", VCRHTTPSConnection), ("HTTPConnection", VCRHTTPConnection))
 )
+
+
+class LongLines:
+    """YAML as vcrpy writes it, without breaks in lines: an answer of a server has its own, and is read as it came."""
+
+    @staticmethod
+    def serialize(cassette: Mapping[str, object]) -> str:
+        return yaml.dump(cassette, Dumper=yaml.CSafeDumper, width=1 << 20)
+
+    @staticmethod
+    def deserialize(text: str) -> object:
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+
 
 _connect = VCRConnection.connect
 
@@ -76,6 +90,7 @@ def cassette(name: str, mode: str = "none", *, folder: Path = CASSETTES, known: 
     scrubber = Scrubber(known)
     recorder = vcr.VCR(
         cassette_library_dir=str(folder),
+        serializer="long lines",
         custom_patches=PATCHES,
         record_mode=mode,
         decode_compressed_response=True,
@@ -83,5 +98,6 @@ def cassette(name: str, mode: str = "none", *, folder: Path = CASSETTES, known: 
         before_record_response=scrubber.response,
         match_on=("method", "path", "query", "call"),
     )
+    recorder.register_serializer("long lines", LongLines)
     recorder.register_matcher("call", same_call)
     return recorder.use_cassette(f"{name}.yaml")
