@@ -26,7 +26,7 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @playbook_options
 @output_option()
 @click.option("--failures", is_flag=True, help="Leave out what passed, in JSON as well.")
-@click.option("-v", "--verbose", is_flag=True, help="Show what passed, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what passed, too, of each object by itself.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only how often each verdict was given.")
 @full_option
 @fail_on_option
@@ -50,4 +50,5 @@ def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: Fa
     passes = (form == "json" or flags["verbose"]) and not flags["failures"]
     title = f"vCenter {result.about.name} {result.about.version}"
     document = partial(CheckDocument.of, vcenter=result.about)
-    return show_findings(result.findings, form, fail_on, document, Look(title, passes, flags["full"]))
+    look = Look(title, passes, full=flags["full"] or flags["verbose"])
+    return show_findings(result.findings, form, fail_on, document, look)
