@@ -18,6 +18,7 @@ ONCE = {
     "training-set": ("CloneVM_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task"),
     "hand-over": ("CloneVM_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task"),
     "vm-set": ("CloneVM_Task", "PowerOnVM_Task"),
+    "prepared-guests": ("CloneVM_Task", "PowerOnVM_Task"),
 }
 
 
