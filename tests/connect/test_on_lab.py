@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 from support.raising import refused
@@ -13,7 +14,9 @@ from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.probing import Shells
 from vsphere_ai.connect.secure_shell.esxi import EsxiSsh
 from vsphere_ai.connect.secure_shell.ssh_endpoint import SshEndpoint
+from vsphere_ai.connect.soap import task_monitor
 from vsphere_ai.connect.soap.outage import WaitLimits
+from vsphere_ai.connect.soap.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, VimFault
@@ -175,6 +178,20 @@ def test_maintenance_that_cannot_end_is_said_to_be_open(vcenter):
     with refused(OutcomeUnknown, "outcome.unknown", "EnterMaintenanceMode_Task on HostSystem:", " 1 s"):
         vcenter.run_task(host, "EnterMaintenanceMode_Task", args, timeout=1)
     vcenter.run_task(vm, "PowerOffVM_Task", timeout=20)
+
+
+@pytest.mark.parametrize("vanishes", [False, True])
+def test_a_task_of_which_no_update_comes_is_read_itself(vcenter, lab, monkeypatch, vanishes):
+    """One that vanishes between the list and its first update is in no update."""
+    monkeypatch.setattr(TaskWatcher, "_list", lambda self: None)
+    monkeypatch.setattr(TaskWatcher, "_run", lambda self: None)
+    monkeypatch.setattr(task_monitor, "_WAKE_S", 0.05)
+    vm = named(vcenter, "train-04").ref
+    if vanishes:
+        lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": "task-gone"}])
+    with refused(OutcomeUnknown, "outcome.unknown", "no longer known") if vanishes else nullcontext():
+        vcenter.run_task(vm, "PowerOnVM_Task", timeout=20)
+    assert facts(vcenter, vm, "runtime.powerState").get("runtime.powerState") == "poweredOn"
 
 
 def test_an_ended_session_is_renewed(vcenter, endpoint):

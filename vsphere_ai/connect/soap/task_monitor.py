@@ -26,6 +26,7 @@ class TaskMonitor:
         self._session, self._watcher = session, watcher
         self.task, self.doing = task, doing
         self.seen: dict[str, Plain] = {}
+        self._updated = False
 
     def wait(self, subject: str, timeout: float, progress: Progress | None) -> None:
         """Wait for the end. A failed task raises its fault, no end OutcomeUnknown.
@@ -60,12 +61,25 @@ class TaskMonitor:
         try:
             new = watch.news.get(timeout=min(_WAKE_S, left))
         except Empty:
+            if not self._updated:
+                self._read_state()
             return
         if isinstance(new, Gone):
             raise self._gone()
         if isinstance(new, TaskNotFollowed):
             raise self._unknown(new.what) from new.error
+        self._updated = self._updated or "info.state" in new
         self.seen.update(new)
+
+    def _read_state(self) -> None:
+        """Read the task itself: one that vanished after it was listed, and before its first update, is in no update."""
+        try:
+            facts = read_objects(self._session, [self.task], {"Task": ("info.progress", "info.state")}).get(self.task)
+        except (Unreachable, Denied, VimFault):
+            return  # the watcher asks the same server, and tells when it gives up
+        if facts is None:
+            raise self._gone()
+        self.seen.update(facts.properties)
 
     def _look_for_question(self) -> None:
         question = self.seen.get("runtime.question")
