@@ -137,10 +137,9 @@ class Ntp(Corrects, Resource):
 
     def remarks(self, target: Target, view: View) -> Iterator[str]:
         """Say where the clock will not follow the servers, or follows them only for a while."""
-        if self.servers and self.running is False:
-            yield f"{SERVICE} is stopped: the clock does not follow its time servers"
-        if self.running is False and self.policy == "on":
-            yield f"{SERVICE} is stopped until the next restart of the host: its policy is on"
+        if self.running is False and (self.servers or self.policy == "on"):
+            until = " until the host restarts (policy on)" if self.policy == "on" else ""
+            yield f"{SERVICE} is stopped{until}: the clock does not follow its time servers"
         if self.running and self.policy == "off":
             yield f"{SERVICE} runs until the next restart of the host: its policy is off"
         if self.running and self.firewall is False:

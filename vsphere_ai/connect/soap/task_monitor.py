@@ -61,7 +61,7 @@ class TaskMonitor:
         try:
             new = watch.news.get(timeout=min(_WAKE_S, left))
         except Empty:
-            if not self._updated:
+            if not self._updated and left > _WAKE_S:
                 self._read_state()
             return
         if isinstance(new, Gone):
@@ -76,7 +76,7 @@ class TaskMonitor:
         try:
             facts = read_objects(self._session, [self.task], {"Task": ("info.progress", "info.state")}).get(self.task)
         except (Unreachable, Denied, VimFault):
-            return  # the watcher asks the same server, and tells when it gives up
+            return  # the watcher asks the same server, and reports when it gives up
         if facts is None:
             raise self._gone()
         self.seen.update(facts.properties)
