@@ -139,7 +139,7 @@ class Ntp(Corrects, Resource):
         """Say where the clock will not follow the servers, or follows them only for a while."""
         if self.running is False and (self.servers or self.policy == "on"):
             until = " until the host restarts (policy on)" if self.policy == "on" else ""
-            yield f"{SERVICE} is stopped{until}: the clock does not follow its time servers"
+            yield f"{SERVICE} is stopped{until}: the clock follows no server"
         if self.running and self.policy == "off":
             yield f"{SERVICE} runs until the next restart of the host: its policy is off"
         if self.running and self.firewall is False:
