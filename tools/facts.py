@@ -2,7 +2,8 @@
 
 SOURCE is a folder or file that was fetched before: for ``accelerate`` the unpacked wheel (or ``src``) of the release,
 for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag, for ``vgpu-types``
-``assets/state-vgpu-device-manager/0500_configmap.yaml`` of NVIDIA/gpu-operator. A table gets the day of today. What an
+``assets/state-vgpu-device-manager/0500_configmap.yaml`` of NVIDIA/gpu-operator, for ``nccl`` a work tree of NVIDIA/nccl
+at the tag. A table gets the day of today. What an
 earlier table had and the source has no more is kept as older, so that a check can name it.
 """
 
@@ -21,6 +22,7 @@ import yaml
 PACKAGE = Path(__file__).parents[1] / "vsphere_ai"
 TABLES = {
     "accelerate": PACKAGE / "training" / "exports" / "accelerate.yaml",
+    "nccl": PACKAGE / "training" / "exports" / "nccl.yaml",
     "operators": PACKAGE / "kubernetes" / "operators.yaml",
     "vgpu-types": PACKAGE / "gpu" / "vgpu_types.yaml",
 }
@@ -94,6 +96,41 @@ def operators(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def nccl(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of NCCL by the way in which it reads them; `NotASource` where the folder is none of it.
+
+    Names are without ``NCCL_``. Those of earlier releases are kept as older.
+    """
+    version = source / "makefiles" / "version.mk"
+    if not version.is_file():
+        raise NotASource(f"{source}: there is no makefiles/version.mk; give a work tree of NVIDIA/nccl")
+    parts = dict(re.findall(r"^NCCL_(MAJOR|MINOR|PATCH) *:= *(\d+)", version.read_text("utf-8"), re.MULTILINE))
+    files = sorted(each for each in (source / "src").rglob("*") if each.suffix in (".cc", ".h", ".cpp"))
+    text = "\n".join(each.read_text("utf-8", "replace") for each in files)
+    typed = re.findall(r"DEFINE_NCCL_PARAM\(\s*\w+,\s*([\w\s*]+?),\s*NCCL_([A-Z0-9_]+),(.*?)\);", text, re.DOTALL)
+    levels = re.findall(r'ncclGetLevel\([^,]+, *(?:NULL|"NCCL_([A-Z0-9_]+)"), *"NCCL_([A-Z0-9_]+)"\)', text)
+    found = re.findall(r'\bNCCL_PARAM\(\s*\w+,\s*"([A-Z0-9_]+)"', text)
+    numbers = sorted({*found, *(disable for disable, _ in levels if disable)})
+    distances = re.search(r"topoPathTypeStr\[\] *= *\{([^}]+)\}", text)
+    if len(parts) < 3 or not found or not typed or not levels or distances is None:
+        raise NotASource(f"{source}/src: there are no variables (NCCL_PARAM); give a work tree of NVIDIA/nccl")
+    words = {name: re.findall(r'makeOption\("(\w+)"', options) for _, name, options in typed}
+    texts = re.findall(r'[gG]et[eE]nv\("NCCL_([A-Z0-9_]+)"', text) + [name for kind, name, _ in typed if "char" in kind]
+    return {
+        "about": "variables of NCCL",
+        "source": "github.com/NVIDIA/nccl src (NCCL_PARAM, DEFINE_NCCL_PARAM, ncclGetEnv, ncclGetLevel)",
+        "release": f"{parts['MAJOR']}.{parts['MINOR']}.{parts['PATCH']}",
+        "numbers": numbers,
+        "older_numbers": _older(before, "numbers", numbers),
+        "booleans": sorted(name for kind, name, _ in typed if kind == "bool"),
+        "words": {name: options for name, options in sorted(words.items()) if options},
+        "levels": sorted(level for _, level in levels),
+        # the last two of them are no distances between GPUs and NICs of a node
+        "distances": re.findall(r'"(\w+)"', distances[1].partition('"NET"')[0]),
+        "texts": sorted(set(texts) - set(numbers)),
+    }
+
+
 def vgpu_types(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the vGPU types and how many one GPU takes; `NotASource` where the file has none.
 
@@ -124,7 +161,7 @@ def vgpu_types(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAKERS: Mapping[str, Callable[[Path, Mapping[str, Any]], dict[str, Any]]] = {
-    "accelerate": accelerate, "operators": operators, "vgpu-types": vgpu_types,
+    "accelerate": accelerate, "nccl": nccl, "operators": operators, "vgpu-types": vgpu_types,
 }  # fmt: skip
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from support.manifests import checked
 
-from vsphere_ai.app.project.dated_facts import OLD_DAYS, dated_facts, fact_ages
+from vsphere_ai.app.project.dated_facts import OLD_DAYS, fact_ages
 from vsphere_ai.benchmarks import published
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.health.kernel import xids
+from vsphere_ai.model.dated_table import dated_tables
 
 PACKAGE = Path(__file__).parents[2] / "vsphere_ai"
 
@@ -23,11 +24,11 @@ def test_each_table_that_names_a_source_has_its_day():
         for path in PACKAGE.rglob("*.yaml")
         if re.search(r"(?i)\bsources?\b[^\n]*:", path.read_text("utf-8"))
     }
-    assert named == {table.file for table in dated_facts()} != set()
+    assert named == {table.file for table in dated_tables()} != set()
 
 
 def test_an_old_table_is_named_and_is_no_failure():
-    newest = max(table.read for table in dated_facts())
+    newest = max(table.read for table in dated_tables())
     assert {finding.verdict for finding in fact_ages(newest)} == {"pass"}
     later = list(fact_ages(newest + timedelta(days=OLD_DAYS + 1)))
     assert {finding.verdict for finding in later} == {"info"}
@@ -50,5 +51,5 @@ NEWER = {
 
 @pytest.mark.parametrize("table", NEWER)
 def test_what_a_table_does_not_have_is_not_called_wrong(table):
-    assert table in {known.file for known in dated_facts()}
+    assert table in {known.file for known in dated_tables()}
     assert NEWER[table]()

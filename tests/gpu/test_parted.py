@@ -9,15 +9,25 @@ from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.gpu.mig import parted
 from vsphere_ai.gpu.mig.layout import LayoutItem
 from vsphere_ai.gpu.mig.parted import PartedEntry, entry_for, together, write
+from vsphere_ai.gpu.mig.parted_profile import gpu_instances
 from vsphere_ai.language.yaml_files.document import FaultCollector, parse
+from vsphere_ai.language.yaml_files.go_values import go_data
+
+
+def read_noting(text, **given):
+    """Read a text as the command does: every fault with its place, and the notes."""
+    faults, notes = FaultCollector(), FaultCollector()
+    document = parse(text, "parted.yml", faults)
+    refuse, note = ((lambda *said, to=to: document.refuse(to, *said)) for to in (faults, notes))
+    configs = parted.read(go_data(document.root), refuse, note, **given)
+    faults.raise_any()
+    return configs, [each.message for each in notes.found]
 
 
 def read(text):
-    """Read a text as the command does: every fault with its place."""
-    faults = FaultCollector()
-    document = parse(text, "parted.yml", faults)
-    configs = parted.read(document.data, lambda *given: document.refuse(faults, *given))
-    faults.raise_any()
+    """Read a text, of which nothing is noted."""
+    configs, notes = read_noting(text)
+    assert notes == []
     return configs
 
 
@@ -105,14 +115,12 @@ def entry(text):
         ("version: v2\n" + ONE.partition("\n")[2], (1, 10), "the version must be v1"),
         (ONE.partition("\n")[2], (1, 1), "the version must be v1"),
         (ONE + "extra: 1\n", (5, 8), "no field 'extra'"),
-        ("version: v1\n", (1, 1), "at least one configuration"),
         ("version: v1\nmig-configs: {}\n", (2, 14), "at least one configuration"),
         ("version: v1\nmig-configs: {c: []}\n", (2, 18), "a list of at least one entry"),
         ("version: v1\nmig-configs: {c: all}\n", (2, 18), "a list of at least one entry"),
         ("version: v1\nmig-configs: {c: [1]}\n", (2, 19), "an entry is a mapping"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {}, also: 1}"), (4, 64), "no field 'also'"),
         (entry("{devices: some, mig-enabled: false}"), (4, 17), "devices must be all or a list"),
-        (entry("{devices: [0, -1], mig-enabled: false}"), (4, 17), "devices must be all or a list"),
         (entry("{devices: [true], mig-enabled: false}"), (4, 17), "devices must be all or a list"),
         (entry("{mig-enabled: false}"), (4, 7), "devices must be all or a list"),
         (entry("{devices: all, mig-enabled: 1}"), (4, 35), "mig-enabled must be true or false"),
@@ -120,20 +128,19 @@ def entry(text):
         (entry("{devices: all, mig-enabled: true}"), (4, 7), "mig-devices is missing"),
         (entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}"), (4, 55), "although mig-enabled is"),
         (entry("{devices: all, mig-enabled: true, mig-devices: [1]}"), (4, 54), "a mapping of profile names to counts"),
-        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}"), (4, 63), "a number from 0 to 64"),
-        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 65}}"), (4, 63), "a number from 0 to 64"),
-        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}"), (4, 63), "a number from 0 to 64"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}"), (4, 63), "a number from 0 on"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}"), (4, 63), "a number from 0 on"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0, 2g.10gb: 0}}"), (4, 54), "all counts are 0"),
         (entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 0}}"), (4, 55), "all counts are 0"),
-        (entry("{devices: all, device-filter: '0x20B010DE:0x12', mig-enabled: false}"), (4, 37), "not a device id"),
-        (entry("{devices: all, device-filter: '0x20B010DE:0x134F10DE:x', mig-enabled: false}"), (4, 37), "device id"),
-        (entry("{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 3}}"), (4, 67), "into compute instances"),
+        (entry("{devices: all, mig-enabled: false, device-filter: 0}"), (4, 58), "0 is no text"),
+        (entry("{devices: all, mig-enabled: 'yes'}"), (4, 35), "mig-enabled must be true or false"),
+        (entry("{devices: all, mig-enabled: yEs}"), (4, 35), "mig-enabled must be true or false"),
+        (entry("{devices: [1.5], mig-enabled: false}"), (4, 17), "devices must be all or a list"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {'1g.5gb+me,me': 1}}"), (4, 71), "is not"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {3G.20GB: 1}}"), (4, 64), "is not a MIG profile"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {'3g.20gb:4': 1}}"), (4, 68), "is not a profile name"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {'9': 1}}"), (4, 60), "is not a profile name"),
-        (entry("{devices: all, device-filter: 0x20B010DE, mig-enabled: false}"), (4, 37), "not a device id"),
-        (entry("{devices: all, device-filter: '20B0', mig-enabled: false}"), (4, 37), "'20B0' is not a device id"),
-        (entry("{devices: all, device-filter: ['0x20B01234'], mig-enabled: false}"), (4, 37), "not a device id"),
+        (entry("{devices: all, device-filter: 0x20B010DE, mig-enabled: false}"), (4, 37), "is no text"),
     ],
 )  # fmt: skip
 def test_faults_have_a_place(text, place, said):
@@ -249,7 +256,98 @@ def test_filters_by_subsystem_are_written_as_they_are_read():
     assert all(not e.device_ids and not e.subsystems for e in next(iter(empty.values())))
 
 
-@pytest.mark.parametrize(("word", "enabled"), [("yes", True), ("On", True), ("no", False), ("off", False)])
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("devices: [0, -1], mig-enabled: false", "no GPU has the number -1"),
+        ("devices: [], mig-enabled: false", "devices is an empty list"),
+        ("devices: all, mig-enabled: ", "mig-enabled is empty"),
+        ("devices: all, device-filter: '20B0', mig-enabled: false", "'20B0' is not a device id"),
+        ("devices: all, device-filter: ['0x20B01234'], mig-enabled: false", "'0x20B01234' is not a device id"),
+        ("devices: all, device-filter: [null], mig-enabled: false", "'' is not a device id"),
+        ("devices: all, device-filter: '0x20B010DE:1:2', mig-enabled: false", "is not a device id"),
+    ],
+)
+def test_what_mig_parted_reads_and_surely_misreads_is_noted(text, note):
+    """The program's own reader takes each of these texts (api/spec/v1/spec.go), and none is about a GPU with MIG."""
+    configs, notes = read_noting(entry(f"{{{text}}}"))
+    assert len(configs["c"]) == 1
+    assert [note in each for each in notes] == [True]
+
+
+def test_a_filter_that_is_no_device_id_is_about_no_gpu():
+    configs, _ = read_noting(entry("{devices: all, device-filter: '20B0', mig-enabled: false}"))
+    assert entry_for(configs["c"], 0, (0x20B0,)) is None
+    assert read(write(configs)) == configs
+
+
+def test_a_file_without_configurations_is_read():
+    assert read_noting("version: v1\n") == ({}, ["there is no configuration in this file"])
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[0, 1]", (0, 1)),
+        ("[1.0, 0x2]", (1, 2)),
+        ("[010, 09]", (8, 9)),
+        ("[null]", (0,)),
+        ("[1_0, 1e1, +3]", (10, 10, 3)),
+    ],
+)
+def test_numbers_are_those_of_go(text, numbers):
+    (own,) = read(entry(f"{{devices: {text}, mig-enabled: false}}"))["c"]
+    assert own.devices == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("{1c.3g.20gb: 3}", ["1c.3g.20gb"] * 3),
+        ("{3c.3g.20gb: 1, 03g.020gb: 1}", ["3g.20gb", "3g.20gb"]),
+        ("{1g.5gb: , 1g.10gb-me: 1.0}", ["1g.10gb-me"]),
+        ("{'1g.5gb+me,gfx': 1}", ["1g.5gb+gfx,me"]),
+    ],
+)
+def test_profiles_are_read_as_mig_parted_does(text, wanted):
+    (own,) = read(entry(f"{{devices: all, mig-enabled: true, mig-devices: {text}}}"))["c"]
+    assert [item.profile for item in own.wanted] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{1c.3g.20gb: 3}", "cuts a GPU instance into compute instances"), ("{1g.5gb: 65}", "more than 64 instances")],
+)
+def test_what_vms_cannot_have_is_refused_for_them_alone(text, said):
+    whole = entry(f"{{devices: all, mig-enabled: true, mig-devices: {text}}}")
+    assert len(read(whole)["c"]) == 1
+    with pytest.raises(InputError, match=said):
+        read_noting(whole, of_vms=True)
+
+
+def items(*names):
+    return [LayoutItem(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "first", "last"),
+    [
+        (["3g.20gb", "1g.5gb"], ["3g.20gb", "1g.5gb"], None),
+        (["1c.3g.20gb"] * 3, ["3g.20gb"], ["3g.20gb"]),
+        (["1c.3g.20gb"] * 4, ["3g.20gb"] * 2, ["3g.20gb"] * 2),
+        (["2c.3g.20gb", "1c.3g.20gb", "2c.3g.20gb", "1c.3g.20gb"], ["3g.20gb"] * 3, ["3g.20gb"] * 2),
+        (["3g.20gb", "1c.3g.20gb"], ["3g.20gb"] * 2, ["3g.20gb"] * 2),
+        (["2c.4g.20gb", "1c.3g.20gb"], ["3g.20gb", "4g.20gb"], ["3g.20gb", "4g.20gb"]),
+        (["9c.3g.20gb"], ["9c.3g.20gb"], ["9c.3g.20gb"]),
+    ],
+)
+def test_gpu_instances_that_compute_instances_need(wanted, first, last):
+    """In the order of mig-parted, the larger first, a new instance is begun where the last one is full."""
+    found = [sorted(item.profile for item in need) for need in gpu_instances(items(*wanted))]
+    assert found == [sorted(first), *([] if last is None else [sorted(last)])]
+
+
+@pytest.mark.parametrize(("word", "enabled"), [("yes", True), ("On", True), ("no", False), ("off", False), ("y", True)])
 def test_booleans_are_those_of_gos_yaml_reader(word, enabled):
     devices = "mig-devices: {}" if enabled else ""
     text = f"version: v1\nmig-configs:\n  a:\n  - devices: all\n    mig-enabled: {word}\n    {devices}\n"

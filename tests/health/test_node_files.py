@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsphere_ai.health import nhc, prometheus
+from vsphere_ai.health.nhc_masks import mask_of, matches, wrong_mask
 from vsphere_ai.model.nodes import Node, NodeGpu, Rail
 
 
@@ -33,7 +34,7 @@ def test_what_is_written_is_read_back_and_covers_every_node(drawn):
     lines, faults = nhc.read(nhc.written(drawn, {n.vm: nhc.Size(1, at, 8) for at, n in enumerate(drawn)}, "train"))
     assert faults == ()
     for each in drawn:
-        own = [line.check for line in lines if nhc.matches(line.mask, each.vm)]
+        own = [line.check for line in lines if matches(line.mask, each.vm)]
         assert own.count("check_hw_eth") == 1 + len(each.rails)
         assert own.count("check_cmd_output") == bool(each.gpus) + len(each.rails)
 
@@ -55,14 +56,16 @@ def test_the_number_of_gpus_is_that_of_the_last_one():
     ("line", "message"),
     [
         ("* || check_hw_eth", "needs 1"),
-        ("* | check_hw_eth eth0", "no check"),
         ("/n0[1-/ || check_fs_free / 5%", "regular expression"),
         ("/n0 || check_fs_free / 5%", "not closed"),
         ("{n[1-4] || check_fs_free / 5%", "not closed"),
-        (" || check_fs_free / 5%", "mask is empty"),
         ("* || check_cmd_output -m 'x uname", "quote"),
-        ("* ||", "no check follows"),
-        ("hello", "no check"),
+        ("* || check_cmd_output -t 5 -m '/x/'", "needs 1 argument"),
+        ("* || check_cmd_output -q uname", "option -q not recognized"),
+        ("* || check_hw_physmem 64gb", "needs 2"),
+        ("{n[1,3]} || check_fs_free / 5%", "ends the node range at 'n[1'"),
+        ("{login,n1} || check_fs_free / 5%", "ends the node range at 'login'"),
+        ("* || check_fs_free / 5%\r", "CR LF"),
     ],
 )
 def test_every_fault_is_found_at_its_line(line, message):
@@ -79,22 +82,67 @@ def test_every_fault_is_found_at_its_line(line, message):
         ("n*", "m1", False),
         ("/^n0[1-3]$/", "n02", True),
         ("/^n0[1-3]$/", "n04", False),
-        ("{n[01-03,7],m1}", "n02", True),
-        ("{n[01-03,7],m1}", "n2", False),
-        ("{n[01-03,7],m1}", "n7", True),
-        ("{n[01-03,7],m1}", "m1", True),
+        ("{n[01-03],n7,m1}", "n02", True),
+        ("{n[01-03],n7,m1}", "n2", False),
+        ("{n[01-03],n7,m1}", "n7", True),
+        ("{n[03-01]x,m1}", "n02x", True),
+        ("{n[8-10]}", "n9", False),
+        ("{n[8-10]}", "n09", True),
+        ("{n[01-03,7],m1}", "m1", False),
+        ("{login,m1}", "m1", False),
+        ("{m1,login}", "m1", True),
         ("!n*", "m1", True),
+        ("!{n[1-4]}", "m1", True),
         ("{n[1-4]", "n1", False),
     ],
 )
 def test_host_masks(mask, host, meant):
-    assert nhc.matches(mask, host) is meant
+    assert matches(mask, host) is meant
+
+
+@pytest.mark.parametrize("line", ["* | check_hw_eth eth0", "hello", "* ||", " || check_fs_free / 5%", "TIMEOUT=60"])
+def test_a_line_that_never_runs_is_noted(line):
+    lines, (note,) = nhc.read(f"# a comment\n\n{line}\n* || check_fs_free / 5%\n")
+    assert (note.line, note.is_note, len(lines)) == (3, True, 1)
+    assert "never runs" in note.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "* || check_hw_ib", "* || check_hw_cpuinfo", "!{n[01-10]} || check_fs_free /", "* || check_cmd_status -t 5",
+        "* || check_cmd_output -t 5 -m '/^x/' -e 'uname -a'", "/^n[[:digit:]]+$/ || check_ps_loadavg",
+        "* || check_hw_eth $NAME", "* || check_cmd_output -m '*a*' -- uname", "<%h> || check_fs_mount",
+    ],
+)  # fmt: skip
+def test_what_nhc_carries_out_is_no_fault(line):
+    lines, faults = nhc.read(f"{line}\n")
+    assert (len(lines), faults) == (1, ())
+
+
+def test_lines_are_those_of_the_shell():
+    """read without -r joins lines, takes backslashes out, and does not give a last line that has no end."""
+    lines, faults = nhc.read("* || check_file_test -r \\\n /a\\.b\n* || check_hw_eth eth0")
+    assert [(line.number, line.check, line.arguments) for line in lines] == [(1, "check_file_test", ("-r", "/a.b"))]
+    assert [(fault.line, fault.is_note) for fault in faults] == [(3, False)]
+    assert "no line end" in faults[0].message
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4, unique=True), NAMES)
+def test_the_mask_of_hosts_means_them_and_no_other(names, other):
+    mask = mask_of(names)
+    assert wrong_mask(mask) == ""
+    assert all(matches(mask, name) for name in names)
+    assert matches(mask, other) is (other in names)
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_read(text):
     lines, faults = nhc.read(text)
-    assert all(nhc.matches(line.mask, "n1") in (True, False) for line in lines)
+    assert all(matches(line.mask, "n1") in (True, False) for line in lines)
     assert all(f.line >= 1 for f in faults)
 
 
@@ -113,9 +161,9 @@ def test_memory_that_is_not_known_is_no_check():
 
 
 def test_assignments_are_lines_of_their_own():
-    lines, faults = nhc.read("* || export MARK_OFFLINE=0\nTIMEOUT=60\n* || NHC_RM=slurm\n")
+    lines, faults = nhc.read("* || export MARK_OFFLINE=0\n* || NHC_RM=slurm\n")
     assert faults == ()
-    assert [line.assignment for line in lines] == ["export MARK_OFFLINE=0", "TIMEOUT=60", "NHC_RM=slurm"]
+    assert [line.assignment for line in lines] == ["export MARK_OFFLINE=0", "NHC_RM=slurm"]
 
 
 # -- Prometheus

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.language.yaml_files.document import FaultCollector, parse
-from vsphere_ai.language.yaml_files.validation import ValuePlace, describe, settable, validate
+from vsphere_ai.language.yaml_files.document import FaultCollector, describe, parse
+from vsphere_ai.language.yaml_files.validation import ValuePlace, settable, validate
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import observed
 

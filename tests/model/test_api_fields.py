@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 VCENTER = About("vCenter", "8.0.3", "1", "8.0.2.0", "uuid", offered_api="8.0.3.0")
 
 
-@pytest.mark.parametrize("field", api_fields.FIELDS, ids=str)
+@pytest.mark.parametrize("field", api_fields.api_fields(), ids=str)
 def test_a_field_is_in_pyvmomis_tables_with_its_version_and_used_here(field):
     kind = VmomiSupport.GetWsdlType("urn:vim25", field.type)
     try:

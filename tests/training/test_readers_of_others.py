@@ -44,6 +44,7 @@ def read(text):
     open(path, "w").write(text)
     inventory_loader.get("yaml").parse(InventoryData(), DataLoader(), path, cache=False)
 """
+ANSIBLE_INI = ANSIBLE.replace('"yaml"', '"ini"').replace("hosts.yml", "hosts.ini")
 ACCELERATE = """
 from accelerate.commands.config.config_args import load_config_from_file
 def read(text):
@@ -60,6 +61,20 @@ GROUP = (
     "{hosts: {n1: }}", "{hosts: {'n[01:16]': {ansible_host: 10.0.0.1}}}", "{hosts: [n1, n2]}", "{hosts: n1}", "", "[]",
     "{children: {inner: }}", "{children: [inner]}", "{vars: {a: 1}}", "{vars: [a]}", "text", "{hosts: {'n1:2222': }}",
     "{hosts: {n1: {a: [1]}}}", "{other: 1}", "{hosts: }", "{children: inner}", "7",
+)  # fmt: skip
+GROUP_PARTS = (
+    "hosts: {'n[1:]': }", "hosts: {'n[01:3]': }", "hosts: {'n[a:c]x': {b: 1}}", "hosts: {'n[1:9:2]-[1:2]': }",
+    "hosts: {7: }", "hosts: {'[2001:db8::1]:22': }", "hosts: {'n[1-4]': }", "hosts: {n1: 0}", "hosts: {n1: text}",
+    "hosts: {n1: []}", "children: {gpu: , login: {hosts: n2}}", "children: {gpu: text}",
+    "children: {login: {children: {gpu: }}}", "children: {5: }", "vars: a", "vars: {}", "hosts: {'': }",
+    "children: {all: }", "hosts: {'n[c:a]': }",
+)  # fmt: skip
+INI_LINES = (
+    "[gpu]", "[login]", "[gpu:children]", "[all:vars]", "[gpu:vars]", "[x:hostz]", "[a b]", "[gpu] # a comment",
+    "[login:vars]", "n1", "n1 ansible_host=10.0.0.1", "n[01:16]:22 a=1 b='c d'", "n[01:3]", "n[1:]", "n1 b",
+    "n1 a='b", "login", "gpu", "a=1", "a = 1 2", "# comment", "; comment", "", "[2001:db8::1]:22 a=1",
+    "[2001:db8::1]", "n1:", "---", "n1 # note a", "login # below", "login x", "n[a:c].example", "[01:03]",
+    "[1:3]x y=1", "n[1:3:0]", '"n1" a="b c"', "n1 a=b=c", "=1",
 )  # fmt: skip
 KEYS = (
     "num_processes: 8", "num_processes: '8'", "num_machines: 2\nmain_process_ip: 10.0.0.1", "machine_rank: 0",
@@ -89,7 +104,12 @@ LINES = (
 
 def inventory(draw: random.Random) -> str:
     groups = draw.sample(("all", "gpu", "gpu-nodes", "n1", "login", "ungrouped"), draw.randint(1, 3))
-    return "".join(f"{name}: {draw.choice(GROUP)}\n" for name in groups)
+    parts = [draw.choice((*GROUP, *(f"{{{part}}}" for part in GROUP_PARTS))) for _ in groups]
+    return "".join(f"{name}: {part}\n" for name, part in zip(groups, parts, strict=True))
+
+
+def ini_inventory(draw: random.Random) -> str:
+    return "\n".join(["[gpu]", *draw.choices(INI_LINES, k=draw.randint(1, 5))]) + "\n"
 
 
 def configuration(draw: random.Random) -> str:
@@ -103,6 +123,7 @@ def host_file(draw: random.Random) -> str:
 
 READERS: dict[str, tuple[tuple[str, ...], str, Callable[[random.Random], str], Callable[[str], list[LineFinding]]]] = {
     "ansible-core": (("ansible",), ANSIBLE, inventory, ansible_check.check),
+    "ansible-core, INI": (("ansible",), ANSIBLE_INI, ini_inventory, ansible_check.check),
     "accelerate": (("accelerate", "torch"), ACCELERATE, configuration, accelerate_config.check),
     "DeepSpeed": (("deepspeed", "torch"), DEEPSPEED, host_file, hostfiles.check_deepspeed),
 }

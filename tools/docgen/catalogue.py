@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from vsphere_ai.app.project.dated_facts import dated_facts
 from vsphere_ai.app.project.explanations.boards import mode_text, names_text, size_text
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, boards
 from vsphere_ai.gpu.mig import search
+from vsphere_ai.model.dated_table import dated_tables
 
 HEAD = """\
 # GPU boards
@@ -43,7 +43,7 @@ def page() -> str:
     """Return the page in Markdown."""
     with_mig = [b for b in boards() if b.mig_capable]
     without = [b for b in boards() if not b.mig_capable]
-    read = {table.file: table.read.isoformat() for table in dated_facts()}
+    read = {table.file: table.read.isoformat() for table in dated_tables()}
     head = HEAD.format(types=read["gpu/vgpu_types.yaml"], boards=read["gpu/boards.yaml"])
     parts = [head, *_index(with_mig), ""]
     parts += ["\n".join(_section(board)) for board in with_mig]

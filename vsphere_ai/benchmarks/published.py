@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.dated_table import dated_table
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,7 @@ class Figure:
 @cache
 def figures() -> tuple[Figure, ...]:
     """Return every figure of the table."""
-    table: Any = yaml_value((resources.files("vsphere_ai.benchmarks") / "published.yaml").read_text("utf-8"))
-    return tuple(Figure(**entry) for entry in table["figures"])
+    return tuple(Figure(**entry) for entry in dated_table("benchmarks/published.yaml").values["figures"])
 
 
 def alike(operation: str, gpu: str, ranks: int) -> Iterator[Figure]:

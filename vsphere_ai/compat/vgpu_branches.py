@@ -1,13 +1,15 @@
 """Release branches of NVIDIA's vGPU software, and which guest drivers work with which vGPU manager.
 
 From the release notes of NVIDIA Virtual GPU Software (19.0 for VMware vSphere: "Compatible NVIDIA vGPU Manager and
-Guest VM Driver Releases"). Which branches are long-term support (11, 13, 16, 19), and the numbers of 18 and 20, were
-not checked against the release notes of each.
+Guest VM Driver Releases").
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+
+from vsphere_ai.model.dated_table import dated_table
 
 SPREAD = 5
 """Windows drivers of a branch count on from its number: 527 and 529 are of R525, 538 is of R535, 553 of R550."""
@@ -25,32 +27,24 @@ class DriverBranch:
         return f"R{self.driver} (vGPU {self.release})"
 
 
-BRANCHES = (
-    DriverBranch(450, 11, long_term=True),
-    DriverBranch(460, 12),
-    DriverBranch(470, 13, long_term=True),
-    DriverBranch(510, 14),
-    DriverBranch(525, 15),
-    DriverBranch(535, 16, long_term=True),
-    DriverBranch(550, 17),
-    DriverBranch(570, 18),
-    DriverBranch(580, 19, long_term=True),
-    DriverBranch(595, 20),
-)
+@cache
+def branches() -> tuple[DriverBranch, ...]:
+    """Return the branches of the table, the oldest first."""
+    return tuple(DriverBranch(**entry) for entry in dated_table("compat/vgpu_branches.yaml").values["branches"])
 
 
 def branch_of(driver: str) -> DriverBranch | None:
     """Return the branch of a driver version such as ``535.54.03`` or ``527.15``; None for one of no vGPU release."""
     major = driver.partition(".")[0]
     number = int(major) if major.isascii() and major.isdecimal() else 0
-    return next((b for b in BRANCHES if b.driver <= number < b.driver + SPREAD), None)
+    return next((b for b in branches() if b.driver <= number < b.driver + SPREAD), None)
 
 
 def works_with(host: DriverBranch, guest: DriverBranch) -> str:
     """Return why a guest driver works with a host's vGPU manager; empty when that combination is not supported."""
     if guest == host:
         return "the same branch as the host's"
-    earlier = [b for b in BRANCHES if b.release < host.release]
+    earlier = [b for b in branches() if b.release < host.release]
     if earlier and guest == earlier[-1]:
         return "the branch before the host's"
     long_term = [b for b in earlier if b.long_term]

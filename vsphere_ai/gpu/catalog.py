@@ -6,11 +6,10 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib import resources
-from typing import Any, cast
+from typing import Any
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.dated_table import dated_table
 
 Count = int | None
 NO_PLACEMENTS = "placements of this board are not published; they are read from the host, at the latest once MIG is on"
@@ -182,13 +181,8 @@ class Board:
 @cache
 def boards() -> tuple[Board, ...]:
     """Return every board of the catalogue."""
-    types = _data("vgpu_types.yaml")["types"]
-    return tuple(_board(entry, types) for entry in _data("boards.yaml")["boards"])
-
-
-def _data(name: str) -> Mapping[str, Any]:
-    text = (resources.files("vsphere_ai.gpu") / name).read_text("utf-8")
-    return cast(Mapping[str, Any], yaml_value(text))
+    types = dated_table("gpu/vgpu_types.yaml").values["types"]
+    return tuple(_board(entry, types) for entry in dated_table("gpu/boards.yaml").values["boards"])
 
 
 def board(key: str) -> Board:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from vsphere_ai.model.bounded import json_value
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.names.suggestion import mistyped
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 
@@ -47,23 +49,15 @@ OURS: Mapping[str, str] = {
     "vendor_data": "leave it out: there is none",
 }
 """Keys of cloud-config that this tool sets or relies on -> what to do instead."""
-KNOWN = frozenset({
-    "ansible", "apk_repos", "apt", "apt_pipelining", "apt_reboot_if_required", "apt_update", "apt_upgrade",
-    "authkey_hash", "autoinstall", "bootcmd", "byobu_by_default", "ca-certs", "ca_certs", "chef",
-    "device_aliases", "disable_ec2_metadata", "disable_root", "disable_root_opts", "disk_setup", "drivers", "fan",
-    "final_message", "fs_setup", "growpart", "grub_dpkg", "keyboard", "landscape", "launch-index", "locale",
-    "locale_configfile", "lxd", "manage_etc_hosts", "manage_resolv_conf", "mcollective", "mount_default_fields",
-    "mounts", "no_ssh_fingerprints", "ntp", "output", "package_reboot_if_required", "package_update",
-    "package_upgrade", "packages", "phone_home", "puppet", "random_seed", "reporting", "resize_rootfs",
-    "resolv_conf", "rh_subscription", "rpi", "rsyslog", "runcmd", "salt_minion", "snap", "spacewalk", "ssh",
-    "ssh_fp_console_blacklist", "ssh_genkeytypes", "ssh_import_id", "ssh_key_console_blacklist",
-    "ssh_publish_hostkeys", "ssh_quiet_keygen", "swap", "timezone", "ubuntu_advantage", "ubuntu_pro", "updates",
-    "wireguard", "write_files", "yum_repo_dir", "yum_repos", "zypper", *OURS,
-})  # fmt: skip
-"""Keys of cloud-config that are known; another one may be of a module of the image, and is passed on."""
 LISTS = ("bootcmd", "runcmd", "packages", "write_files", "mounts")
 """Keys whose values are lists."""
 FILES = "write_files"
+
+
+@cache
+def _known() -> frozenset[str]:
+    """Return the keys of cloud-config that are known; another one may be of a module of the image, and is passed on."""
+    return frozenset((*dated_table("guests/cloud_init.yaml").values["keys"], *OURS))
 
 
 class UserDataFault(NamedTuple):
@@ -82,7 +76,7 @@ def user_data_faults(given: Plain) -> Iterator[UserDataFault]:
     for key, value in given.items():
         if key in OURS:
             yield UserDataFault((key,), f"'{key}' of the user data is set by vsphere-ai", OURS[key])
-        elif key not in KNOWN and (meant := mistyped(key, KNOWN)):
+        elif key not in _known() and (meant := mistyped(key, _known())):
             yield UserDataFault((key,), f"'{key}' is no key of cloud-config", f"did you mean '{meant}'?")
         elif key in LISTS and not isinstance(value, list | tuple):
             yield UserDataFault((key,), f"'{key}' of cloud-config is a list", "write each item after '- '")

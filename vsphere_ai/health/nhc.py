@@ -1,7 +1,8 @@
 """Configuration of LBNL Node Health Check (NHC): written for nodes, and read back with every fault of a line.
 
-A line is ``<host mask> || <check> <arguments>``. A mask is a glob, ``/a regular expression/`` or ``{a node range}``.
-Source: mej/nhc, README; the checks of Azure: Azure/azurehpc-health-checks, customTests.
+A line is ``<host mask> || <check> <arguments>``; see `nhc_masks`. Source: mej/nhc nhc, scripts/*.nhc (nhc_load_conf has
+the shell's read: a backslash is taken out, or joins two lines, and a last line without an end is not read); the checks
+of Azure: Azure/azurehpc-health-checks, customTests.
 """
 
 from __future__ import annotations
@@ -10,39 +11,32 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
+from getopt import GetoptError, getopt
 
+from vsphere_ai.health.nhc_masks import mask_of, wrong_mask
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.names.written_names import line_comment, nhc_name
 from vsphere_ai.model.nodes import Node
+from vsphere_ai.model.text import counted
 
-_NAMES = """
-    cmd_dmesg cmd_output cmd_status dmi_data_match dmi_raw_data_match file_contents file_stat file_test
-    fs_free fs_ifree fs_inodes fs_iused fs_mount fs_mount_ro fs_mount_rw fs_size fs_used hw_cpuinfo hw_eth
-    hw_gm hw_ib hw_mcelog hw_mem hw_mem_free hw_physmem hw_physmem_free hw_swap hw_swap_free moab_rm
-    moab_sched moab_torque net_ping net_socket nv_healthmon nvsmi_healthmon ps_blacklist ps_cpu ps_daemon
-    ps_kswapd ps_loadavg ps_mem ps_physmem ps_service ps_time ps_unauth_users ps_userproc_lineage
-"""
-CHECKS = frozenset(f"check_{name}" for name in _NAMES.split())
-"""Checks that NHC 1.4.3 brings along. A check is evaluated by bash: any function or program of a site may be one."""
-OF_AZURE = frozenset(
-    f"check_{n}"
-    for n in (
-        "gpu_count", "nvlink_status", "nvlink_enabled", "gpu_xid", "gpu_bw", "gpu_ecc", "ecc", "gpu_clock_throttling",
-        "gpu_persistence", "gpu_xgmi", "rocm_gpu_bw", "app_gpu_clocks", "vbios_version", "nccl_allreduce",
-        "nccl_allreduce_ib_loopback", "rccl_allreduce", "ib_bw_gdr", "ib_bw_non_gdr", "ib_link_flapping", "hw_topology",
-        "cpu_stream", "nvme_count",
-    )
-)  # fmt: skip
-LEAST: dict[str, int] = {
-    "check_cmd_output": 1, "check_cmd_status": 1, "check_file_contents": 2, "check_file_test": 1, "check_fs_mount": 1,
-    "check_fs_free": 2, "check_fs_used": 2, "check_fs_size": 2, "check_hw_cpuinfo": 1, "check_hw_eth": 1,
-    "check_hw_ib": 1, "check_hw_physmem": 2, "check_ps_service": 1, "check_ps_loadavg": 1, "check_net_ping": 1,
-}  # fmt: skip
-"""Arguments that a check needs at least."""
+_TABLE = dated_table("health/nhc_checks.yaml").values
+CHECKS = frozenset(f"check_{name}" for name in _TABLE["checks"])
+"""Checks that NHC brings along. A check is evaluated by bash: any function or program of a site may be one."""
+OF_AZURE = frozenset(f"check_{name}" for name in _TABLE["of_azure"])
+LEAST: Mapping[str, tuple[str, int]] = {
+    f"check_{name}": (each["options"], each["words"]) for name, each in _TABLE["always_fails"].items()
+}
+"""Options of a check as getopts has them, and the words that it needs besides: with fewer it always fails."""
 SEPARATOR = "||"
 _UNKNOWN = "not looked at: {} is no check of NHC or of Azure's set"
-_RANGE = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)")
+_BLANKS = " \t"
+_FORM = "write MASK || CHECK ARGUMENTS"
+_CARRIAGE = "the line ends with CR LF: the CR belongs to the last word of the check"
+_UNREAD = "NHC does not read a last line that has no line end"
+_ESCAPED = re.compile(r"\\(.)")
+_SHELL = re.compile(r"[$`;&|<>(){}]", re.ASCII)
+"""Signs by which the shell makes other arguments of what is written."""
 _ASSIGNMENT = re.compile(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -122,38 +116,64 @@ def _nic_checks(node: Node) -> tuple[str, ...]:
     found = [f"check_hw_eth {nhc_name(of, name)}" for name in dict.fromkeys(names) if name]
     for rail in node.rails:
         if rail.rdma_device:
-            device = re.escape(nhc_name(f"RDMA device of the VM {node.vm}", rail.rdma_device))
-            found.append(f"check_cmd_output -t 10 -r 0 -m '/link {device}\\/{rail.port} state ACTIVE/' rdma link")
+            # without backslashes, which NHC takes out of its lines
+            device = nhc_name(f"RDMA device of the VM {node.vm}", rail.rdma_device).replace(".", "[.]")
+            found.append(f"check_cmd_output -t 10 -r 0 -m '/link {device}/{rail.port} state ACTIVE/' rdma link")
     return tuple(found)
 
 
 def _mask(nodes: Sequence[Node]) -> str:
-    return "{" + ",".join(nhc_name("name of the VM", node.vm) for node in nodes) + "}"
+    return mask_of([nhc_name("name of the VM", node.vm) for node in nodes])
 
 
 def read(text: str) -> tuple[tuple[NhcLine, ...], tuple[NhcFault, ...]]:
     """Return the lines of a configuration and its faults: of masks, separators, quotes, checks and arguments."""
     lines: list[NhcLine] = []
     faults: list[NhcFault] = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        stripped = raw.strip()
-        if not stripped or stripped.startswith("#"):
+    for number, raw in _lines(text):
+        # the shell's read takes backslashes out before the check is evaluated
+        stripped = _ESCAPED.sub(r"\1", raw).strip(_BLANKS)
+        if not stripped.strip("\r") or stripped.startswith("#"):
             continue
-        mask, separator, rest = stripped.partition(SEPARATOR)
-        column = len(raw) - len(raw.lstrip()) + 1
-        if not separator:
-            if _ASSIGNMENT.match(stripped):
-                lines.append(NhcLine(number, "*", assignment=stripped))
-            else:
-                # NHC takes the whole line for the mask and for the check: no host has that name
-                text = "this is no check: without '||' the line never runs"
-                faults.append(NhcFault(number, column, text, "write MASK || CHECK ARGUMENTS", is_note=True))
+        mask, separator, rest = (part.strip(_BLANKS) for part in stripped.partition(SEPARATOR))
+        if not (mask and rest):
+            column = len(raw) - len(raw.lstrip()) + 1
+            faults.append(NhcFault(number, column, _never(separator, mask), _FORM, is_note=True))
             continue
-        own = _line(number, mask.strip(), rest.strip())
+        own = _line(number, mask, rest.removesuffix("\r"))
         wrong = list(_faults(own, raw)) if own else [NhcFault(number, column, "a quote is not closed")]
+        if rest.endswith("\r") and not any(fault.message == _CARRIAGE for fault in faults):
+            wrong.append(NhcFault(number, len(raw), _CARRIAGE, "end lines with LF"))
         faults += wrong
         lines += [own] if own and all(fault.is_note for fault in wrong) else []
+    if lines and not text.endswith("\n") and lines[-1].number == text.count("\n") + 1:
+        last = text.rpartition("\n")[2]
+        faults.append(NhcFault(lines.pop().number, len(last) + 1, _UNREAD, "end the last line"))
     return tuple(lines), tuple(faults)
+
+
+def _never(separator: str, mask: str) -> str:
+    if not separator:  # NHC takes the whole line for the mask and for the check: no host has that name
+        return "this is no check: without '||' the line never runs"
+    return f"the line never runs: {'no check follows' if mask else 'the host mask is empty'}"
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines as the shell's read takes them, with the number of their first one.
+
+    A backslash at the end joins a line with the next one.
+    """
+    above, first = "", 0
+    for number, line in enumerate(text.split("\n"), 1):
+        first = first or number
+        slashes = len(line) - len(line.rstrip("\\"))
+        if slashes % 2:
+            above += line[:-1]
+            continue
+        yield first, above + line
+        above, first = "", 0
+    if above:
+        yield first, above
 
 
 def _line(number: int, mask: str, rest: str) -> NhcLine | None:
@@ -167,57 +187,30 @@ def _line(number: int, mask: str, rest: str) -> NhcLine | None:
 
 
 def _faults(line: NhcLine, raw: str) -> Iterator[NhcFault]:
-    if why := _wrong_mask(line.mask):
-        yield NhcFault(line.number, raw.find(line.mask) + 1, why, "write a glob, /a regular expression/ or {a range}")
+    if why := wrong_mask(line.mask):
+        help_ = "write a glob, /a regular expression/ or {a range}"
+        yield NhcFault(line.number, max(1, raw.find(line.mask) + 1), why, help_)
     if line.assignment:
         return
-    column = raw.find(line.check, raw.find(SEPARATOR)) + 1
+    column = max(1, raw.find(line.check, raw.find(SEPARATOR)) + 1)
     if not line.check:
-        yield NhcFault(line.number, raw.find(SEPARATOR) + 1, "no check follows")
+        yield NhcFault(line.number, raw.find(SEPARATOR) + 1, _never(SEPARATOR, line.mask), is_note=True)
     elif line.check not in CHECKS | OF_AZURE:
         yield NhcFault(line.number, column, _UNKNOWN.format(line.check), is_note=True)
-    elif line.check in LEAST and len(line.arguments) < LEAST[line.check]:
-        yield NhcFault(line.number, column, f"{line.check} needs {LEAST[line.check]} arguments or more")
+    elif line.check in LEAST and not _SHELL.search(raw) and (why := _arguments(line, *LEAST[line.check])):
+        yield NhcFault(line.number, column, f"{line.check} always fails: {why}")
 
 
-def _wrong_mask(mask: str) -> str:
-    if not mask:
-        return "the host mask is empty"
-    if mask.startswith("/"):
-        if len(mask) < 3 or not mask.endswith("/"):
-            return "the regular expression is not closed"
+def _arguments(line: NhcLine, options: str, least: int) -> str:
+    """Return why a check cannot pass with its arguments; empty where it may."""
+    given: list[tuple[str, str]] = []
+    words = list(line.arguments)
+    if options:
         try:
-            re.compile(mask[1:-1])
-        except re.error as error:
-            return f"the regular expression is wrong: {error}"
-    if mask.startswith("{") != mask.endswith("}"):
-        return "the node range is not closed"
-    return ""
-
-
-def matches(mask: str, host: str) -> bool:
-    """Return whether a host mask means a host; ``!`` in front negates it. A wrong mask means none."""
-    if mask.startswith("!"):
-        return not matches(mask[1:], host)
-    if _wrong_mask(mask):
-        return False
-    if mask.startswith("/"):
-        return re.search(mask[1:-1], host) is not None
-    if mask.startswith("{"):
-        return host in set(_expanded(mask[1:-1]))
-    return fnmatchcase(host, mask)
-
-
-def _expanded(text: str) -> Iterator[str]:
-    for part in re.split(r",(?![^\[]*\])", text):
-        found = _RANGE.fullmatch(part.strip())
-        if found is None:
-            continue
-        before, numbers, after = found.groups()
-        if not numbers:
-            yield part.strip()
-            continue
-        for each in numbers.split(","):
-            first, _, last = each.partition("-")
-            if first.isdecimal() and (last or first).isdecimal() and int(last or first) - int(first) < 100_000:
-                yield from (f"{before}{n:0{len(first)}}{after}" for n in range(int(first), int(last or first) + 1))
+            given, words = getopt(words, options)
+        except GetoptError as error:
+            return str(error)
+    has_command = line.check == "check_cmd_output" and any(name == "-e" and value for name, value in given)
+    if has_command or len(words) >= least:
+        return ""
+    return f"it needs {counted(least, 'argument')}" + (" besides its options" if options else "")

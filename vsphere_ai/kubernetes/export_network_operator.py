@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -23,7 +21,7 @@ from vsphere_ai.kubernetes.manifest import Object, WrittenObject, kubernetes_obj
 from vsphere_ai.kubernetes.network_operator_rules import PREFIX
 from vsphere_ai.kubernetes.pod_networks import HeldBlock, Names, PodNetwork, Pods, of_vm
 from vsphere_ai.kubernetes.vm_nodes import NicModel
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Subject
 from vsphere_ai.model.names.networks import AddressRange, range_of, without
@@ -31,8 +29,8 @@ from vsphere_ai.model.names.networks import AddressRange, range_of, without
 OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv_ipam, sriov_operator))
 NAMESPACE = "nvidia-network-operator"
 REPOSITORY = "nvcr.io/nvidia/mellanox"
-_RELEASES: Any = yaml_value((resources.files("vsphere_ai.kubernetes") / "operators.yaml").read_text("utf-8"))
-RELEASE, RELEASE_READ = str(_RELEASES["network_operator"]), str(_RELEASES["read"])
+_RELEASES = dated_table("kubernetes/operators.yaml")
+RELEASE, RELEASE_READ = str(_RELEASES.values["network_operator"]), _RELEASES.read.isoformat()
 """The newest release, and the day on which NVIDIA's list of images was read (Network Operator, platform support).
 
 NVIDIA supports the newest release, and corrects vulnerabilities in the one before. The fields that are written are

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from vsphere_ai.kubernetes.objects import RULES_NOTED, Manifest, ObjectFinding, RuledModel, Spec
-from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.language.yaml_files.validation import describe, settable
+from vsphere_ai.language.yaml_files.document import DocumentPath, describe
+from vsphere_ai.language.yaml_files.validation import settable
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.names.suggestion import suggest
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from vsphere_ai.app.estate.scope import EstateRequest
-from vsphere_ai.app.events import Emit
+from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.gpus.mig_host import MigGpu, read_host
 from vsphere_ai.documents.gpus.mig import PartedDocument, PartedFitDocument
 from vsphere_ai.errors import UsageError
@@ -17,8 +18,9 @@ from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.corrections import DividedGpus
 from vsphere_ai.gpu.mig import parted
-from vsphere_ai.gpu.mig.layout import LayoutItem
+from vsphere_ai.gpu.mig.layout import MAX_ITEMS, LayoutItem
 from vsphere_ai.gpu.mig.parted import Configs, PartedEntry
+from vsphere_ai.gpu.mig.parted_profile import gpu_instances, is_part
 from vsphere_ai.gpu.mig.placement import Impossible, transition
 from vsphere_ai.language.yaml_files.document import FaultCollector
 from vsphere_ai.language.yaml_files.embedded import load_holding
@@ -43,17 +45,22 @@ class PartedFit:
     pci: str = ""
     host: str = ""
 
+    @property
+    def compute_instances(self) -> tuple[str, ...]:
+        """Compute instances that mig-parted makes inside of GPU instances: a play has none."""
+        return tuple(item.profile for item in (self.entry.wanted if self.entry else ()) if is_part(item))
 
-def checked_on_board(file: Path, config: str, board_key: str) -> tuple[PartedFit, ...]:
+
+def checked_on_board(file: Path, config: str, board_key: str, emit: Emit) -> tuple[PartedFit, ...]:
     """Read a file and check one of its configurations, or all, against a board."""
     board = catalog.board(board_key)
-    configs = _chosen(_read(file, config), config)
+    configs = _chosen(_read(file, config, emit), config)
     return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
 
 
 def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit) -> tuple[PartedFit, ...]:
     """Read a file and check one of its configurations, or all, against the GPUs of the host in the limit."""
-    configs = _chosen(_read(file, config), config)
+    configs = _chosen(_read(file, config, emit), config)
     gpus, _ = read_host(request, emit)
     return tuple(
         _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=request.limit)
@@ -110,6 +117,7 @@ def _fit_document(each: PartedFit) -> PartedFitDocument:
         reasons=each.reasons,
         mig_enabled=each.entry.enabled if each.entry else None,
         layout=each.layout,
+        compute_instances=each.compute_instances,
     )
 
 
@@ -131,6 +139,11 @@ def lines(found: Sequence[PartedFit]) -> list[str]:
 
 def _play(own: Sequence[PartedFit]) -> Iterator[str]:
     """Without a host only what is meant for all GPUs can be said: a playbook names single ones by PCI address."""
+    for each in (each for each in own if each.compute_instances):
+        where = f"GPU {each.pci}" if each.pci else each.board.key
+        counts = ", ".join(f"{n} of {name}" for name, n in Counter(each.compute_instances).items())
+        yield f"# {where}: {counts} in {', '.join(each.layout)}: mig-parted makes them, a play has no compute instances"
+    own = [each for each in own if not each.compute_instances]
     if own and own[0].pci:
         yield f"- hosts: {own[0].host}"
         yield from _block(*map(_divided, own))
@@ -172,24 +185,33 @@ def _check(
     if entry is None or not entry.wanted:
         no_mig = entry is not None and entry.enabled and not board.mig_capable
         return PartedFit(name, board, entry, (f"{board.title} has no MIG",) if no_mig else (), (), pci, host)
-    answer = transition(board, gpu.present if gpu else (), entry.wanted, driver_major=driver)
+    if len(entry.wanted) > MAX_ITEMS:
+        return PartedFit(name, board, entry, (f"more than {MAX_ITEMS} instances on a GPU",), (), pci, host)
+    present = gpu.present if gpu else ()
+    answers = [transition(board, present, need, driver_major=driver) for need in gpu_instances(entry.wanted)]
+    answer = next((each for each in answers if not isinstance(each, Impossible)), answers[0])
     if isinstance(answer, Impossible):
         return PartedFit(name, board, entry, answer.reasons, (), pci, host)
     layout = tuple(f"{i.profile_name}:{i.start}" for i in sorted((*answer.keep, *answer.create), key=lambda i: i.start))
     return PartedFit(name, board, entry, (), layout, pci, host)
 
 
-def _read(file: Path, config: str) -> Configs:
+def _read(file: Path, config: str, emit: Emit) -> Configs:
     """Return the configurations of a file; when one is chosen, what is wrong with the others does not matter."""
-    faults = FaultCollector()
+    faults, notes = FaultCollector(), FaultCollector()
     document = load_holding(file, parted.CONFIGS, faults)
 
-    def refuse(path: parted.Path, message: str, help: str = "") -> None:
-        if not config or len(path) < len(("mig-configs", config)) or str(path[1]) == config:
-            document.refuse(faults, path, message, help)
+    def noting(collector: FaultCollector) -> parted.RefuseAt:
+        def note(path: parted.Path, message: str, help: str = "") -> None:
+            if not config or len(path) < len(("mig-configs", config)) or str(path[1]) == config:
+                document.refuse(collector, path, message, help)
 
-    configs = parted.read(document.data, refuse)
+        return note
+
+    configs = parted.read(document.data, noting(faults), noting(notes))
     faults.raise_any()
+    for found in notes.found:
+        emit(Remark("mig.parted", f"{found.mark}: {found.message}; {found.help}"))
     return configs
 
 
@@ -199,5 +221,5 @@ def _chosen(configs: Configs, name: str) -> Configs:
     if name not in configs:
         near = difflib.get_close_matches(name, configs, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"the file has no configuration {name!r}", f"{hint}it has {', '.join(configs)}")
+        raise UsageError(f"the file has no configuration {name!r}", f"{hint}it has {', '.join(configs) or 'none'}")
     return {name: configs[name]}

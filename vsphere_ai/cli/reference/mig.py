@@ -147,7 +147,7 @@ def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **w
         click.echo(mig_parted.written(replace(estate, limit=given[0]), show_event), nl=False)
         return
     if where["gpu"]:
-        checked = mig_parted.checked_on_board(file, config, given[0])
+        checked = mig_parted.checked_on_board(file, config, given[0], show_event)
     else:
         checked = mig_parted.checked_on_host(file, config, replace(estate, limit=given[0]), show_event)
     _echo(form, mig_parted.document(checked), mig_parted.lines(checked))

@@ -124,6 +124,7 @@ class PartedFitDocument(DocumentPart):
     reasons: tuple[str, ...]
     mig_enabled: bool | None
     layout: tuple[str, ...]
+    compute_instances: Annotated[tuple[str, ...], Field(description="Made inside of the layout; a play has none.")] = ()
 
 
 class PartedDocument(PrintedDocument):

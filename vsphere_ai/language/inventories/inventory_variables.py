@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, DocumentPath, FaultCollector
-from vsphere_ai.language.yaml_files.validation import describe
+from vsphere_ai.language.yaml_files.document import WITHOUT_VALUE, Document, DocumentPath, FaultCollector, describe
 from vsphere_ai.language.yaml_files.variable_values import NAME, GivenValue, InventoryValues, read_values
 from vsphere_ai.security.secret_ref import is_reference
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.inventories.patterns import PatternError, members
 from vsphere_ai.language.playbooks.play import Play, PlaybookOutput, VmValue
-from vsphere_ai.language.yaml_files.document import DocumentPath
-from vsphere_ai.language.yaml_files.validation import ValuePlace, describe
+from vsphere_ai.language.yaml_files.document import DocumentPath, describe
+from vsphere_ai.language.yaml_files.validation import ValuePlace
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.resources.makes_vms import MakesVms
 

@@ -23,8 +23,7 @@ from pydantic import (
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.language.inventories.selectors import SELECTORS, DatacenterGroup, HostGroup, VmSelector
-from vsphere_ai.language.yaml_files.document import FaultCollector, excerpt
-from vsphere_ai.language.yaml_files.validation import describe
+from vsphere_ai.language.yaml_files.document import FaultCollector, describe, excerpt
 from vsphere_ai.language.yaml_files.variable_values import GivenValue
 from vsphere_ai.model.state import KindName, Target, TargetKind
 from vsphere_ai.model.variables import VariableValue

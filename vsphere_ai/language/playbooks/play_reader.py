@@ -23,8 +23,8 @@ from vsphere_ai.language.playbooks.play import (
 )
 from vsphere_ai.language.playbooks.variables import KEY as VARS
 from vsphere_ai.language.playbooks.variables import is_declaration, is_for_anchors
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector
-from vsphere_ai.language.yaml_files.validation import ValuePlace, describe, settable, validate
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, describe
+from vsphere_ai.language.yaml_files.validation import ValuePlace, settable, validate
 from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import KindName, TargetKind

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.language.playbooks.play import TARGETS
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, require
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, describe, require
 from vsphere_ai.language.yaml_files.merge_keys import load
-from vsphere_ai.language.yaml_files.validation import describe
 from vsphere_ai.language.yaml_files.variable_values import (
     FOR_ANCHORS,
     NAME,

@@ -338,6 +338,21 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
+def describe(value: object, source: str = "") -> str:
+    """Say what was given, in the words of a YAML file."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"'{source or str(value).lower()}' (true or false)"
+    if isinstance(value, int | float):
+        return f"the number {source or value}"
+    if isinstance(value, str) and ":" in value.partition("@")[0] and "@" in value:
+        return "text with an account in it"  # user:password@host: it is not repeated
+    if isinstance(value, str):
+        return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
+    return "a list" if isinstance(value, list | tuple) else "a mapping"
+
+
 def _of_fault(fault: YamlFault, text: str, name: str) -> Diagnostic:
     mark = Mark(name, fault.line + 1, fault.column + 1)
     message, lines = fault.message, _lines(text)

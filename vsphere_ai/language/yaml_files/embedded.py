@@ -1,18 +1,20 @@
 """YAML documents inside of others: as text in a ConfigMap or Helm values, or one of several in a file; with places.
 
 An operator has a program's configuration as it is deployed, not as the program reads it. What is found keeps the lines
-and columns of the file.
+and columns of the file. The programs are written in Go: values are as those take them (`go_values`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.language.yaml_files.document import Document, FaultCollector, parse, parse_stream, text_of
+from vsphere_ai.language.yaml_files.go_values import go_data
+from vsphere_ai.language.yaml_files.merge_keys import merged
 from vsphere_ai.language.yaml_files.yaml import YamlNode
 
 
@@ -25,7 +27,7 @@ class _Held:
 
 
 def load_holding(path: Path, key: str, faults: FaultCollector) -> Document:
-    """Read the document with a key of a YAML file, however it is wrapped.
+    """Read the document with a key of a YAML file, however it is wrapped, with the values that a program in Go reads.
 
     Several of them become one, where each key below `key` has the name of its object before it if another has it, too.
     Where no document has the key, the first one is returned as it is.
@@ -35,7 +37,8 @@ def load_holding(path: Path, key: str, faults: FaultCollector) -> Document:
     held = [each for root in roots for each in _held(root, key, faults)]
     if not held:
         return roots[0] if roots else parse(text, str(path), faults)
-    return held[0].document if len(held) == 1 else _joined(held, key)
+    holding = merged(held[0].document if len(held) == 1 else _joined(held, key), faults)
+    return replace(holding, data=go_data(holding.root))
 
 
 def _held(document: Document, key: str, faults: FaultCollector) -> Iterator[_Held]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.language.yaml_files.document import MAX_BYTES, Document, DocumentPath, FaultCollector
+from vsphere_ai.language.yaml_files.document import MAX_BYTES, Document, DocumentPath, FaultCollector, describe
 from vsphere_ai.language.yaml_files.merge_keys import load
-from vsphere_ai.language.yaml_files.validation import describe
 from vsphere_ai.language.yaml_files.yaml import MAX_NODES, YamlNode
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.security.files import is_below

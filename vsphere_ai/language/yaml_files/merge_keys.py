@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vsphere_ai.language.yaml_files import document as documents
-from vsphere_ai.language.yaml_files.document import Document, FaultCollector
-from vsphere_ai.language.yaml_files.validation import describe
+from vsphere_ai.language.yaml_files.document import Document, FaultCollector, describe
 from vsphere_ai.language.yaml_files.yaml import MAX_NODES, MERGE, YamlNode
 
 HELP = "write '<<: *NAME', or '<<: [*ONE, *TWO]', each the alias of a mapping"
@@ -22,9 +21,14 @@ def load(path: Path, faults: FaultCollector, most: int = MAX_NODES, *, included:
     Of a file that another one includes, each value knows the file.
     """
     document = documents.load(path, faults, most)
-    if MERGE not in document.text and not included:
+    return merged(document, faults, document.name) if included else merged(document, faults)
+
+
+def merged(document: Document, faults: FaultCollector, file: str = "") -> Document:
+    """Return a document with what its merge keys mean in their place; each value is of `file`, where that is given."""
+    if MERGE not in document.text and not file:
         return document
-    root = _Merging(document, faults, document.name if included else "").node(document.root)
+    root = _Merging(document, faults, file).node(document.root)
     return replace(document, root=root, data=root.plain())
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, load_beside
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, describe, load_beside
 from vsphere_ai.language.yaml_files.embedded import load_holding, opened
 from vsphere_ai.model.names.secret_keys import is_secret_key
 from vsphere_ai.model.names.suggestion import same_word, suggest
@@ -100,21 +100,6 @@ def validate(model: type[M], value: object, place: ValuePlace, *, context: objec
         _note(error, model, value, place)
         return None
     return made if len(place.faults.found) == before else None
-
-
-def describe(value: object, source: str = "") -> str:
-    """Say what was given, in the words of a YAML file."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return f"'{source or str(value).lower()}' (true or false)"
-    if isinstance(value, int | float):
-        return f"the number {source or value}"
-    if isinstance(value, str) and ":" in value.partition("@")[0] and "@" in value:
-        return "text with an account in it"  # user:password@host: it is not repeated
-    if isinstance(value, str):
-        return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
-    return "a list" if isinstance(value, list | tuple) else "a mapping"
 
 
 def _note(error: ValidationError, model: type[BaseModel], value: object, place: ValuePlace) -> None:

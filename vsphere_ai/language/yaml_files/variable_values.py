@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vsphere_ai.errors import Diagnostic, Mark
-from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector
-from vsphere_ai.language.yaml_files.validation import describe
+from vsphere_ai.language.yaml_files.document import Document, DocumentPath, FaultCollector, describe
 from vsphere_ai.model.names.secret_keys import has_secret_word, is_secret_key
 from vsphere_ai.model.names.suggestion import mistyped
 from vsphere_ai.model.variables import Scalar, Value

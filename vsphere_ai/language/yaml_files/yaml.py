@@ -78,6 +78,8 @@ class YamlNode:
     """The file it is in, where that is another one than the document's."""
     origin: str = ""
     """What gave it its value, where that is not what is written here; see `Document.refuse`."""
+    quoted: bool = False
+    """Whether a scalar is text because of quotes, or of a block (``|``)."""
 
     def child(self, step: str | int) -> YamlNode | None:
         """Return the node below a key or an index."""
@@ -204,7 +206,7 @@ class _Builder:
         value = scalar(event.value) if bare else event.value
         start, end = event.start_mark, event.end_mark
         width = end.column - start.column if end.line == start.line else 1
-        node = YamlNode(value, start.line, start.column, event.value, max(1, width))
+        node = YamlNode(value, start.line, start.column, event.value, max(1, width), quoted=not bare)
         self._add(node)
         if event.anchor:
             self._anchors[event.anchor] = node

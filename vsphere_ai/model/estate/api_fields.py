@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.facts import About
+from vsphere_ai.model.names.versions import numbers
 
 UPDATE = "pip install --upgrade pyvmomi"
 
@@ -27,22 +30,16 @@ class ApiField:
         return f"{self.type}.{self.name} ({self.purpose}, since API {'.'.join(map(str, self.since))})"
 
 
-FIELDS = (
-    ApiField("HostGraphicsManager", "RetrieveVgpuProfileInfo", (7, 0, 3, 0), "how long moving a vGPU stuns its VM"),
-    ApiField("VirtualMachineVgpuProfileInfo", "stunTimeEstimates", (8, 0, 2, 0), "how long moving a vGPU stuns its VM"),
-    ApiField("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo", (8, 0, 0, 1), "device groups"),
-    ApiField("VirtualMachineConfigSpec", "deviceGroups", (8, 0, 0, 1), "device groups"),
-    ApiField("VirtualDevice", "deviceGroupInfo", (8, 0, 0, 1), "device groups"),
-    ApiField("PhysicalNic", "driverVersion", (8, 0, 0, 1), "driver versions of NICs"),
-    ApiField("PhysicalNic", "firmwareVersion", (8, 0, 0, 1), "firmware versions of NICs"),
-    ApiField("HostGraphicsConfigDeviceType", "vgpuMode", (8, 0, 3, 0), "vGPU modes"),
-    ApiField("HostGraphicsInfo", "vgpuMode", (8, 0, 3, 0), "vGPU modes"),
-)
+@cache
+def api_fields() -> tuple[ApiField, ...]:
+    """Return the fields and methods of the table."""
+    entries = dated_table("model/estate/api_fields.yaml").values["fields"]
+    return tuple(ApiField(**{**entry, "since": numbers(entry["since"]) or ()}) for entry in entries)
 
 
 def unseen(about: About) -> Iterator[ApiField]:
     """Yield what the vCenter has and the installed pyVmomi cannot see."""
-    return (f for f in FIELDS if about.api_numbers < f.since <= about.offered_numbers)
+    return (f for f in api_fields() if about.api_numbers < f.since <= about.offered_numbers)
 
 
 def why_missing(about: About, since: tuple[int, ...]) -> tuple[str, str]:

@@ -6,10 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
-from typing import Any
 
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.dated_table import dated_table
 
 Version = tuple[int, ...]
 
@@ -30,7 +28,6 @@ class Release:
 @cache
 def releases() -> tuple[Release, ...]:
     """Return every release of the table, oldest first."""
-    data: Any = yaml_value((resources.files("vsphere_ai.model") / "releases.yaml").read_text("utf-8"))
     return tuple(
         Release(
             version=numbers(entry["version"]) or (),
@@ -38,7 +35,7 @@ def releases() -> tuple[Release, ...]:
             builds=entry.get("builds", {}),
             withdrawn=frozenset(entry.get("withdrawn", ())),
         )
-        for entry in data["releases"]
+        for entry in dated_table("model/releases.yaml").values["releases"]
     )
 
 

@@ -7,17 +7,16 @@ Source: huggingface/accelerate, in the release that accelerate.yaml names: src/a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import resources
-from typing import Any
 
-from vsphere_ai.model.bounded import yaml_documents, yaml_value
+from vsphere_ai.model.bounded import yaml_documents
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.text import safe
 from vsphere_ai.training.exports.finding import LineFinding, at_line
 from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.launchers import accelerate
 
-_TABLE: Any = yaml_value((resources.files("vsphere_ai.training.exports") / "accelerate.yaml").read_text("utf-8"))
+_TABLE = dated_table("training/exports/accelerate.yaml").values
 RELEASE = str(_TABLE["release"])
 """The release whose keys and kinds are known: a later one may have more of them."""
 KEYS, OLDER = frozenset(_TABLE["keys"]), frozenset(_TABLE["older_keys"])
@@ -84,13 +83,18 @@ def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]
 
 
 def _launch(document: Mapping[object, object], kind: str) -> Iterator[tuple[str, Verdict]]:
-    """Yield what `accelerate launch` refuses, or starts in another way."""
+    """Yield what `accelerate launch` refuses, or starts in another way (_validate_launch_command)."""
     machines, processes = _number(document, "num_machines"), _number(document, "num_processes")
-    if kind.startswith("MULTI_") and processes == 1:
-        yield f"{kind} with 1 process is refused", "fail"
+    is_multi = kind.startswith("MULTI_") and kind != "MULTI_CPU"
+    if is_multi and processes == 1:
+        yield f"{kind} with 1 process: accelerate launch --multi_gpu refuses it", "warn"
+    if kind != "NO" and document.get("num_processes", -1) == -1:
+        yield "num_processes is missing: accelerate launch refuses the file without --num_processes", "warn"
     gpus = document.get("gpu_ids")
-    if kind == "MULTI_GPU" and (machines or 1) == 1 and gpus not in (None, "all") and "," not in str(gpus):
-        yield f"MULTI_GPU on one machine with gpu_ids {gpus}, one GPU, is refused", "fail"
+    if gpus is not None and not isinstance(gpus, str):
+        yield f"gpu_ids {gpus} is no text, at which accelerate launch ends: write it in quotes", "fail"
+    elif is_multi and (1 if machines is None else machines) <= 1 and gpus not in (None, "all") and "," not in str(gpus):
+        yield f"{kind} on one machine with gpu_ids {gpus}, one GPU, is refused", "fail"
     if machines is not None and machines > 1 and not document.get("main_process_ip"):
         yield "main_process_ip is missing, which more than one machine needs", "fail"
     if machines and processes and processes > 0 and processes % machines:

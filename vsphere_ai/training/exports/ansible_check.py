@@ -1,12 +1,14 @@
 """Inventories of Ansible, in YAML and INI, read back as its inventory plugins read them.
 
-Source: ansible/ansible 2.19.14 lib/ansible/plugins/inventory/{yaml,ini}.py and lib/ansible/inventory/group.py.
+Source: ansible/ansible 2.19.14 lib/ansible/plugins/inventory/{__init__,yaml,ini}.py, inventory/{data,group}.py and
+parsing/utils/addresses.py.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,18 +18,21 @@ from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
+_CHILD = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
 _HOST = re.compile(r"[\w.:@-]+(?:\[[\w:]+\][\w.:@-]*)*")
 _BRACKETED = re.compile(r"\[[^\]\s]+:[^\]\s]*\][\w.:-]+")
 """A host that begins with a bracket: an IPv6 address with its port, or a range such as ``[a:c].example``."""
+_WITH_PORT = re.compile(r"(?:\[(?P<inside>.+)\]|(?P<plain>(?:[^:\[\]]|\[[^\]]*\])*)):\d+", re.ASCII)
 _OF_GROUP = ("hosts", "children", "vars")
 
 
 @dataclass
 class _Inventory:
-    """What an inventory holds: addresses by host, the groups, and the findings."""
+    """What an inventory holds: addresses by host, the groups, the groups right above each, and the findings."""
 
     hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
+    above: dict[str, set[str]] = field(default_factory=dict)
     found: list[LineFinding] = field(default_factory=list)
 
     def report(self, message: str, verdict: Verdict = "fail", line: int = 0) -> None:
@@ -39,12 +44,54 @@ class _Inventory:
             self.report(text, "warn", line)
         self.groups.setdefault(name, line)
 
+    def child(self, group: str, child: str, line: int = 0) -> None:
+        """Put a group below another one; one that is above it, or the group itself, is refused."""
+        ancestors, further = {group}, [group]
+        while further:
+            more = self.above.get(further.pop(), set()) - ancestors
+            ancestors |= more
+            further += more
+        if child in ancestors:
+            self.report(f"the group '{child}' is below itself: Ansible refuses that", line=line)
+        self.above.setdefault(child, set()).add(group)
+
     def host(self, name: str, variables: Mapping[str, object], line: int = 0) -> None:
+        if why := _wrong_host(name):
+            self.report(f"the host '{name}' is refused: {why}", line=line)
+            return
         for variable in variables:
             if not _NAME.fullmatch(variable):
                 self.report(f"'{variable}' of {name} is no name of a variable", "warn", line)
         if (address := variables.get("ansible_host")) is not None or name not in self.hosts:
             self.hosts[name] = "" if address is None else str(address), str(variables.get("ansible_port", ""))
+
+
+def _wrong_host(name: str) -> str:
+    """Return why Ansible refuses a host: the form of its range; empty where it does not."""
+    ported = _WITH_PORT.fullmatch(name)
+    address = (ported["inside"] or ported["plain"] or "") if ported else name
+    if not address:
+        return "it has no name"
+    return _wrong_range(address) if "[" in address else ""
+
+
+def _wrong_range(text: str) -> str:
+    parts = text.replace("[", "|", 1).replace("]", "|", 1).split("|")
+    bounds = parts[1].split(":") if len(parts) == 3 else []
+    if len(bounds) not in (2, 3):
+        return "a range is [BEGIN:END] or [BEGIN:END:STEP]"
+    begin, end, step = bounds[0] or "0", bounds[1], bounds[2] if len(bounds) == 3 else "1"
+    if not end:
+        return "a range needs its end"
+    if begin[0] == "0" and len(begin) > 1 and len(begin) != len(end):
+        return "begin and end of a range with leading zeros have the same length"
+    letters = [string.ascii_letters.find(each) for each in (begin, end)]
+    if min(letters) < 0:
+        if not all(re.fullmatch(r"\s*[+-]?\d+(?:_\d+)*\s*", each) for each in (begin, end, step)) or not int(step):
+            return "a range goes from a number to a number, or from a letter to a letter"
+    elif letters[0] > letters[1]:
+        return "the begin of a range is not behind its end"
+    return _wrong_range(parts[2]) if "[" in parts[2] else ""
 
 
 def check(text: str) -> list[LineFinding]:
@@ -62,7 +109,7 @@ def check(text: str) -> list[LineFinding]:
         if "plugin" in document:
             return [at_line(0, f"not looked at: a dynamic inventory, of the plugin {document['plugin']}", "info")]
         for name, group in document.items():
-            _read_group(str(name), group, inventory)
+            _read_group(name, group, inventory)
     return by_line([*inventory.found, *_together(inventory)])
 
 
@@ -93,52 +140,68 @@ def _is_ini(text: str) -> bool:
     )
 
 
-def _read_group(name: str, group: object, inventory: _Inventory) -> None:
-    inventory.group(name)
-    if group is None:
-        return
-    if not isinstance(group, dict):
+def _read_group(name: object, group: object, inventory: _Inventory) -> bool:
+    """Read a group and what is below it; False where Ansible passes over it."""
+    if not isinstance(name, str) or not name:
+        inventory.report(f"the name of a group is text, and {name!r} is none: write it in quotes")
+        return True
+    if group is not None and not isinstance(group, dict):
         inventory.report(f"the group '{name}' is no mapping: Ansible warns, and passes over it", "warn")
-        return
-    if others := [str(key) for key in group if key not in _OF_GROUP]:
+        return False
+    inventory.group(name)
+    own: Mapping[object, object] = group or {}
+    if others := [str(key) for key in own if key not in _OF_GROUP]:
         text = f"the group '{name}' has other keys than hosts, children and vars: {', '.join(others)}"
         inventory.report(text, "warn")
-    parts: dict[str, Mapping[str, object]] = {}
+    parts: dict[str, Mapping[object, object]] = {}
     for key in _OF_GROUP:
-        value = group.get(key)
+        value = own.get(key)
         if isinstance(value, str):
             value = {value: None}
         if value is not None and not isinstance(value, dict):
             inventory.report(f"'{key}' of the group '{name}' requires a dictionary: write 'NAME:' for each")
             value = None
-        parts[key] = {str(k): v for k, v in (value or {}).items()}
+        parts[key] = value or {}
     for host, variables in parts["hosts"].items():
-        if variables is not None and not isinstance(variables, dict):
+        if not isinstance(host, str) or not host:
+            inventory.report(f"the host {host!r} of '{name}' is no text: write it in quotes")
+        elif variables and not isinstance(variables, dict):
             inventory.report(f"the host {host} of '{name}' has variables that are no mapping")
-            continue
-        inventory.host(host, {str(k): v for k, v in (variables or {}).items()})
+        else:
+            inventory.host(host, {str(k): v for k, v in variables.items()} if isinstance(variables, dict) else {})
     for child, below in parts["children"].items():
-        _read_group(child, below, inventory)
+        if _read_group(child, below, inventory):
+            inventory.child(name, str(child))
+        elif str(child) not in {*inventory.groups, *inventory.hosts}:
+            inventory.report(f"'{child}' below the group '{name}' is no mapping, and so no group: Ansible refuses that")
+    return True
 
 
 def _read_ini(text: str, inventory: _Inventory) -> None:
-    part, needed = "hosts", dict[str, int]()
+    """Read an inventory in INI; a section that is refused has no lines, as they would be another section's."""
+    group, part = "ungrouped", "hosts"
+    needed: dict[str, int] = {}
+    below: list[tuple[str, str, int]] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
-        if line.startswith("[") and not _BRACKETED.fullmatch(line.split()[0]):
-            section = _SECTION.fullmatch(line)
-            part = (section[2] or "hosts") if section else ""
-            if section is None or part not in _OF_GROUP:
+        section = _SECTION.fullmatch(line)
+        if section is not None or (line.startswith("[") and line.endswith("]")):
+            group, part = (section[1], section[2] or "hosts") if section is not None else ("", "")
+            if part not in _OF_GROUP:
                 inventory.report(f"'{line}' is none of [GROUP], [GROUP:children], [GROUP:vars]", line=number)
-                continue
-            if part == "vars":
-                needed.setdefault(section[1], number)
+            elif part == "vars":
+                needed.setdefault(group, number)
             else:
-                inventory.group(section[1], number)
+                inventory.group(group, number)
         elif part == "children":
-            needed.setdefault(line.partition("#")[0].strip(), number)
+            child = _CHILD.fullmatch(line)
+            if child is None:
+                inventory.report(f"'{line}' is no name of a group", line=number)
+            else:
+                needed.setdefault(child[1], number)
+                below.append((group, child[1], number))
         elif part == "hosts":
             _read_host(line, number, inventory)
         elif part == "vars" and "=" not in line:
@@ -146,6 +209,8 @@ def _read_ini(text: str, inventory: _Inventory) -> None:
     for name, number in needed.items():
         if name not in {*inventory.groups, "all", "ungrouped"}:
             inventory.report(f"there is no group '{name}': write a line [{name}]", line=number)
+    for above, child_name, number in below:
+        inventory.child(above, child_name, number)
 
 
 def _read_host(line: str, number: int, inventory: _Inventory) -> None:
@@ -153,6 +218,9 @@ def _read_host(line: str, number: int, inventory: _Inventory) -> None:
         host, *words = shlex.split(line, comments=True)
     except ValueError as error:
         inventory.report(f"{str(error).lower()}: a quote has to be closed", line=number)
+        return
+    if host.endswith(":") or host == "---":
+        inventory.report(f"the host '{host}' is refused: it ends with ':', or is the first line of YAML", line=number)
         return
     variables: dict[str, object] = {}
     for word in words:

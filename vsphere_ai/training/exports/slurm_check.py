@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from vsphere_ai.model.dated_table import dated_table
 from vsphere_ai.model.finding import Verdict
 from vsphere_ai.model.names.c_number import c_number
 from vsphere_ai.training.exports.finding import LineFinding, at_line, by_line, not_looked_at
@@ -21,71 +22,16 @@ FILE = "### "
 _PAIR = re.compile(r'([A-Za-z0-9_.]+)\s*[-*+/]?=\s*("[^"]*"(?=\s|$)|\S+)(?=\s|$)')
 _COMMENT = re.compile(r"(?<!\\)(?:\\\\)*#")
 _COUNT = re.compile(r"(\d{1,12})([KMGT]?)", re.ASCII | re.IGNORECASE)
-_NODE = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    bcastaddr boards corespeccount corespersocket cpus cpuspeclist cpubind feature features gres memspeclimit
-    nodeaddr nodehostname nodename port procs realmemory reason sockets socketsperboard state threadspercore
-    tmpdisk tresweights weight
-    """,
-    )
-)
-_GRES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    autodetect count cpus cores file files flags link links multiplefiles name nodename type
-    """,
-    )
-)
-_SWITCH = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    switchname nodes switches linkspeed blockname blocksizes
-    """,
-    )
-)
-_SINGLE = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    accountingstoragehost accountingstoragetype accountingstoragetres authtype clustername controlmachine credtype
-    defmempernode deftime enforcepartlimits epilog firstjobid gresdefaults grestypes healthcheckinterval
-    healthchecknodestate healthcheckprogram inactivelimit jobacctgatherfrequency jobacctgathertype jobcomptype killwait
-    launchparameters mailprog maxarraysize maxjobcount messagetimeout minjobage mpidefault mpiparams plugindir
-    plugstackconfig prioritytype proctracktype prolog prologflags rebootprogram returntoservice schedulerparameters
-    schedulertype selecttype selecttypeparameters slurmctlddebug slurmctldhost slurmctldlogfile slurmctldparameters
-    slurmctldpidfile slurmctldport slurmctldtimeout slurmddebug slurmdlogfile slurmdparameters slurmdpidfile slurmdport
-    slurmdspooldir slurmdtimeout slurmuser statesavelocation switchtype taskplugin taskpluginparam tmpfs topologyparam
-    topologyplugin treewidth unkillablesteptimeout waittime
-    """,
-    )
-)
-"""Keys of slurm.conf that stand alone in a line, the usual ones; most need no rule."""
+_TABLE = dated_table("training/exports/slurm.yaml").values
+_NODE, _GRES, _SWITCH, _SINGLE = (frozenset(_TABLE[kind]) for kind in ("node", "gres", "switch", "single"))
+"""Keys of lines; those of slurm.conf that stand alone in a line are the usual ones, and most need no rule."""
 _LINES = frozenset(("nodename", "partitionname", "nodeset", "downnodes", "frontendname"))
 """Keys of slurm.conf that begin a line of several keys."""
-_STATES = frozenset(
-    (
-        "unknown",
-        "down",
-        "idle",
-        "allocated",
-        "error",
-        "mixed",
-        "future",
-        "drain",
-        "fail",
-        "failing",
-        "cloud",
-        "external",
-    )
+_STATES, _PARTITION_STATES, _AUTODETECT = (
+    frozenset(_TABLE[kind]) for kind in ("node_states", "partition_states", "autodetect")
 )
-_PARTITION_STATES = frozenset(("up", "down", "drain", "inactive"))
 _BOOLEANS = frozenset(("yes", "no", "up", "down", "true", "false", "1", "0"))
 _TIME = re.compile(r"-1|infinite|unlimited|\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", re.ASCII | re.IGNORECASE)
-_AUTODETECT = frozenset(("nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"))
 _NUMBERS = ("Boards", "Sockets", "SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore", "CPUs", "RealMemory")
 
 
