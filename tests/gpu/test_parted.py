@@ -132,7 +132,7 @@ def entry(text):
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}"), (4, 63), "a number from 0 on"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0, 2g.10gb: 0}}"), (4, 54), "all counts are 0"),
         (entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 0}}"), (4, 55), "all counts are 0"),
-        (entry("{devices: all, mig-enabled: false, device-filter: 0}"), (4, 58), "0 is no text"),
+        (entry("{devices: all, mig-enabled: false, device-filter: 0}"), (4, 57), "0 is no text"),
         (entry("{devices: all, mig-enabled: 'yes'}"), (4, 35), "mig-enabled must be true or false"),
         (entry("{devices: all, mig-enabled: yEs}"), (4, 35), "mig-enabled must be true or false"),
         (entry("{devices: [1.5], mig-enabled: false}"), (4, 17), "devices must be all or a list"),

@@ -82,6 +82,7 @@ def test_every_fault_is_found_at_its_line(line, message):
         ("n*", "m1", False),
         ("/^n0[1-3]$/", "n02", True),
         ("/^n0[1-3]$/", "n04", False),
+        ("/^n[[:digit:]]+$/", "n04", True),
         ("{n[01-03],n7,m1}", "n02", True),
         ("{n[01-03],n7,m1}", "n2", False),
         ("{n[01-03],n7,m1}", "n7", True),
@@ -126,6 +127,8 @@ def test_lines_are_those_of_the_shell():
     assert [(line.number, line.check, line.arguments) for line in lines] == [(1, "check_file_test", ("-r", "/a.b"))]
     assert [(fault.line, fault.is_note) for fault in faults] == [(3, False)]
     assert "no line end" in faults[0].message
+    assert [fault.line for fault in nhc.read("* || check_hw_eth eth0 \\\n")[1]] == [1]
+    assert nhc.read("* || check_hw_ib\n# the end")[1] == ()
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)

@@ -90,8 +90,23 @@ def test_a_reference_names_the_config_map(tmp_path, text):
 
 
 def test_faults_inside_of_a_text_are_those_of_the_file(tmp_path):
-    twice = CONFIG_MAP.replace("    mig-configs:", "    version: v1\n    mig-configs:")
+    twice = CONFIG_MAP.replace("    mig-configs:", "    version: v2\n    mig-configs:")
     with pytest.raises(InputError) as error:
         read(tmp_path, twice)
     (fault,) = error.value.diagnostics
-    assert ("given twice" in fault.message, twice.splitlines()[fault.mark.line - 1].strip()) == (True, "version: v1")
+    assert ("given twice" in fault.message, twice.splitlines()[fault.mark.line - 1].strip()) == (True, "version: v2")
+
+
+def test_a_key_given_twice_is_a_fault_where_the_values_differ(tmp_path):
+    entries = PLAIN.partition("mig-configs:\n")[2]
+    assert list(read(tmp_path, PLAIN + entries)) == ["half"]
+    with pytest.raises(InputError) as error:
+        read(tmp_path, PLAIN + entries.replace(": 2", ": 1"))
+    (fault,) = error.value.diagnostics
+    assert "'half' is given twice" in fault.message
+
+
+def test_merge_keys_and_words_are_those_of_a_program_in_go(tmp_path):
+    text = PLAIN.replace("    - devices: all\n", "    - &all\n      devices: all\n").replace("true", "yes")
+    configs = read(tmp_path, f"{text}  both:\n    - {{<<: *all, devices: [010]}}\n")
+    assert [(each.enabled, each.devices, len(each.wanted)) for each in configs["both"]] == [(True, (8,), 2)]

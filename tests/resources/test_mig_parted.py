@@ -168,9 +168,9 @@ def test_a_saved_plan_needs_the_file_no_more(book):
     [
         ("version: v1", "version: v2", (1, 10, "the version must be v1")),
         ('"1g.5gb": 2', '"1c.2g.10gb": 2', (7, 35, "1c.2g.10gb cuts a GPU instance into compute instances")),
-        ('"1g.5gb": 2', '"1g.5gb": 64', (7, 20, "66 instances on a GPU")),
+        ('"1g.5gb": 2', '"1g.5gb": 64', (7, 20, "more than 64 instances on a GPU")),
         ("mig-enabled: true", "mig-enabled: 1", (6, 20, "mig-enabled is 1")),
-        ("version: v1", "version: v1\nversion: v1", None),
+        ("version: v1", "version: v1\nversion: v2", None),
         ("mig-configs:", "mig-configs: [", None),
     ],
 )

@@ -310,7 +310,7 @@ READ = [
     ("ansible", "all: {hosts: {7: }}\n", ("fail 0",)),
     ("ansible", "all: {hosts: {a: 0, b: []}}\n", ()),
     ("ansible", "x: {children: {y: {children: {x: }}}}\n", ("fail 0",)),
-    ("ansible", "x: {children: {y: text}}\n", ("warn 0", "fail 0", "warn 0")),
+    ("ansible", "x: {children: {y: text}}\n", ("fail 0", "warn 0")),
     ("ansible", "[a:children]\na\n", ("fail 2",)),
     ("ansible", "[a:children]\nb c\n[b]\n", ("fail 2",)),
     ("ansible", "[a]\nn[3:1] x=1\nn[c:a]\n", ("fail 3",)),

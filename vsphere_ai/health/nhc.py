@@ -130,26 +130,28 @@ def read(text: str) -> tuple[tuple[NhcLine, ...], tuple[NhcFault, ...]]:
     """Return the lines of a configuration and its faults: of masks, separators, quotes, checks and arguments."""
     lines: list[NhcLine] = []
     faults: list[NhcFault] = []
-    for number, raw in _lines(text):
+    for number, raw, has_end in _lines(text):
         # the shell's read takes backslashes out before the check is evaluated
         stripped = _ESCAPED.sub(r"\1", raw).strip(_BLANKS)
         if not stripped.strip("\r") or stripped.startswith("#"):
             continue
         mask, separator, rest = (part.strip(_BLANKS) for part in stripped.partition(SEPARATOR))
         if not (mask and rest):
-            column = len(raw) - len(raw.lstrip()) + 1
-            faults.append(NhcFault(number, column, _never(separator, mask), _FORM, is_note=True))
+            faults.append(NhcFault(number, _column(raw), _never(separator, mask), _FORM, is_note=True))
             continue
         own = _line(number, mask, rest.removesuffix("\r"))
-        wrong = list(_faults(own, raw)) if own else [NhcFault(number, column, "a quote is not closed")]
+        wrong = list(_faults(own, raw)) if own else [NhcFault(number, _column(raw), "a quote is not closed")]
         if rest.endswith("\r") and not any(fault.message == _CARRIAGE for fault in faults):
             wrong.append(NhcFault(number, len(raw), _CARRIAGE, "end lines with LF"))
+        if not has_end:
+            wrong.append(NhcFault(number, max(1, len(raw)), _UNREAD, "end the last line, without a backslash"))
         faults += wrong
         lines += [own] if own and all(fault.is_note for fault in wrong) else []
-    if lines and not text.endswith("\n") and lines[-1].number == text.count("\n") + 1:
-        last = text.rpartition("\n")[2]
-        faults.append(NhcFault(lines.pop().number, len(last) + 1, _UNREAD, "end the last line"))
     return tuple(lines), tuple(faults)
+
+
+def _column(raw: str) -> int:
+    return len(raw) - len(raw.lstrip()) + 1
 
 
 def _never(separator: str, mask: str) -> str:
@@ -158,22 +160,23 @@ def _never(separator: str, mask: str) -> str:
     return f"the line never runs: {'no check follows' if mask else 'the host mask is empty'}"
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines as the shell's read takes them, with the number of their first one.
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the lines as the shell's read takes them, with the number of the first one and whether they have an end.
 
     A backslash at the end joins a line with the next one.
     """
+    *lines, last = text.split("\n")
     above, first = "", 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         first = first or number
         slashes = len(line) - len(line.rstrip("\\"))
         if slashes % 2:
             above += line[:-1]
             continue
-        yield first, above + line
+        yield first, above + line, True
         above, first = "", 0
-    if above:
-        yield first, above
+    if above or last:
+        yield first or len(lines) + 1, above + last, False
 
 
 def _line(number: int, mask: str, rest: str) -> NhcLine | None:
@@ -197,7 +200,11 @@ def _faults(line: NhcLine, raw: str) -> Iterator[NhcFault]:
         yield NhcFault(line.number, raw.find(SEPARATOR) + 1, _never(SEPARATOR, line.mask), is_note=True)
     elif line.check not in CHECKS | OF_AZURE:
         yield NhcFault(line.number, column, _UNKNOWN.format(line.check), is_note=True)
-    elif line.check in LEAST and not _SHELL.search(raw) and (why := _arguments(line, *LEAST[line.check])):
+    elif (
+        line.check in LEAST
+        and not _SHELL.search(raw.partition(SEPARATOR)[2])
+        and (why := _arguments(line, *LEAST[line.check]))
+    ):
         yield NhcFault(line.number, column, f"{line.check} always fails: {why}")
 
 

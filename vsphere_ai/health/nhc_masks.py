@@ -8,14 +8,19 @@ hosts behind it are not meant. Source: mej/nhc scripts/common.nhc (mcheck and mc
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 _NAME = re.compile(r"[-a-zA-Z0-9_]+[0-9]+[-.a-zA-Z0-9]*")
 _RANGE = re.compile(r"([-a-zA-Z0-9_]+)\[([0-9]+)-([0-9]+)\]([-.a-zA-Z0-9]*)")
 
-_CLASS = re.compile(r"\[[:=.][^\[\]]+[:=.]\]")
-"""A class of characters in brackets, such as ``[:digit:]``."""
+_CLASS = re.compile(r"\[:([a-z]+):\]")
+_CLASSES = {
+    "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "upper": "A-Z", "lower": "a-z", "xdigit": "0-9A-Fa-f",
+    "space": r"\s", "blank": r" \t", "punct": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+"""Classes of characters in brackets, such as ``[:digit:]``."""
 _ALSO_THERE = ("unterminated character set", "unterminated subpattern", "unbalanced parenthesis", "bad character range")
 """Errors of Python that POSIX's expressions have, too."""
 
@@ -49,10 +54,18 @@ def wrong_mask(mask: str) -> str:
     return f"NHC ends the node range at '{group}': it is no name with a digit, and no range with one [N-M]"
 
 
+def _compiled(text: str) -> re.Pattern[str]:
+    """Return an extended regular expression of POSIX as one of Python; `re.error` for one that is wrong in Python."""
+    classes = _CLASS.sub(lambda match: _CLASSES.get(match[1], match[1]), text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of a bracket in brackets, which is none here
+        return re.compile(classes)
+
+
 def _wrong_expression(text: str) -> str:
     """Return why a text is no extended regular expression of POSIX either; Python's are another language."""
     try:
-        re.compile(_CLASS.sub("a", text))
+        _compiled(text)
     except (re.error, OverflowError, RecursionError) as error:
         if any(words in str(error) for words in _ALSO_THERE):
             return f"the regular expression is wrong: {error}"
@@ -65,7 +78,7 @@ def matches(mask: str, host: str) -> bool:
         return not matches(mask[1:], host)
     if mask.startswith("/") and mask.endswith("/"):
         try:
-            return re.search(mask[1:-1], host) is not None
+            return _compiled(mask[1:-1]).search(host) is not None
         except (re.error, OverflowError, RecursionError):
             return False
     if mask.startswith("{") and mask.endswith("}"):

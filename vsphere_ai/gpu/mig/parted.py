@@ -220,9 +220,9 @@ class _EntryReader:
                 self.refuse(path, f"{text!r} is no text, and mig-parted takes texts only", help_)
                 return None
             device = _device_of(text)
-            if device == NO_DEVICE:
+            if device is None:
                 self.note(path, f"'{text}' is not a device id of NVIDIA: the filter is about no GPU", help_)
-            filters.append(device)
+            filters.append(device or NO_DEVICE)
         return tuple(filters)
 
     def _wanted(self, here: Path, entry: Mapping[str, object]) -> tuple[LayoutItem, ...] | None:
@@ -267,15 +267,15 @@ def _wrong(entry: Mapping[str, object], key: str) -> str:
     return f"{key} is {entry[key]!r}" if key in entry else f"{key} is missing"
 
 
-def _device_of(text: str) -> tuple[int, int | None]:
-    """Return (device id, subsystem or None) of a filter; `NO_DEVICE` of what is none of NVIDIA (pkg/types/device.go).
+def _device_of(text: str) -> tuple[int, int | None] | None:
+    """Return (device id, subsystem or None) of a filter; None of what is none of NVIDIA (pkg/types/device.go).
 
     A number is read as strconv.ParseUint does with base 0 and 32 bits, underscores of its prefix included.
     """
     numbers = [_unsigned(part) for part in text.split(":")]
     device = numbers[0]
     if device is None or device & 0xFFFF != NVIDIA or len(numbers) > 2 or None in numbers:
-        return NO_DEVICE
+        return None
     return device >> 16, numbers[1] if len(numbers) == 2 else None
 
 

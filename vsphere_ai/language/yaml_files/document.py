@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -239,22 +239,29 @@ def decode(content: bytes, name: str) -> str:
         raise InputError([Diagnostic(_mark_at(before, name), message, "save the file as UTF-8")]) from None
 
 
-def parse(text: str, name: str, faults: FaultCollector | None = None, most: int = MAX_NODES) -> Document:
-    """Read YAML from a text; `name` stands for the file in every place. See `load`."""
+def parse(
+    text: str, name: str, faults: FaultCollector | None = None, most: int = MAX_NODES, *, repeated: bool = False
+) -> Document:
+    """Read YAML from a text; `name` stands for the file in every place. See `load`; `repeated`: see `read_stream`."""
     own = FaultCollector() if faults is None else faults
-    roots = _roots(text, name, own, most, documents=1)
+    roots = _roots(text, name, own, partial(read_stream, most=most, documents=1, repeated=repeated))
     if faults is None:
         own.raise_any()
     root = roots[0] if roots else YamlNode(None, 0, 0)
     return Document(name, text, root, root.plain())
 
 
-def parse_stream(text: str, name: str, faults: FaultCollector, most: int = MAX_NODES) -> list[Document]:
-    """Read a text of several documents, each behind ``---``, of at most `most` values in all. See `load`."""
-    return [Document(name, text, root, root.plain()) for root in _roots(text, name, faults, most, MAX_NODES)]
+def parse_stream(
+    text: str, name: str, faults: FaultCollector, most: int = MAX_NODES, *, repeated: bool = False
+) -> list[Document]:
+    """Read a text of several documents, each behind ``---``, of at most `most` values in all. See `parse`."""
+    roots = _roots(text, name, faults, partial(read_stream, most=most, repeated=repeated))
+    return [Document(name, text, root, root.plain()) for root in roots]
 
 
-def _roots(text: str, name: str, faults: FaultCollector, most: int, documents: int) -> list[YamlNode]:
+def _roots(
+    text: str, name: str, faults: FaultCollector, read: Callable[[str, list[YamlFault]], list[YamlNode]]
+) -> list[YamlNode]:
     bad = _CONTROL.search(text)
     if bad:
         mark = _mark_at(text[: bad.start()], name)
@@ -262,7 +269,7 @@ def _roots(text: str, name: str, faults: FaultCollector, most: int, documents: i
         raise InputError([Diagnostic(mark, message, "remove it", excerpt(text, mark))])
     found: list[YamlFault] = []
     try:
-        roots = read_stream(text, found, most, documents)
+        roots = read(text, found)
     except UnreadableText as broken:
         raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
     faults.include(InputError(_of_fault(fault, text, name) for fault in found))

@@ -30,13 +30,14 @@ def load_holding(path: Path, key: str, faults: FaultCollector) -> Document:
     """Read the document with a key of a YAML file, however it is wrapped, with the values that a program in Go reads.
 
     Several of them become one, where each key below `key` has the name of its object before it if another has it, too.
-    Where no document has the key, the first one is returned as it is.
+    Where no document has the key, the first one is returned as it is. A key that is given twice is a fault where the
+    values differ: the program takes the last one without a word.
     """
     text = text_of(path)
-    roots = parse_stream(text, str(path), faults)
+    roots = parse_stream(text, str(path), faults, repeated=True)
     held = [each for root in roots for each in _held(root, key, faults)]
     if not held:
-        return roots[0] if roots else parse(text, str(path), faults)
+        return roots[0] if roots else parse(text, str(path), faults, repeated=True)
     holding = merged(held[0].document if len(held) == 1 else _joined(held, key), faults)
     return replace(holding, data=go_data(holding.root))
 
@@ -69,22 +70,22 @@ def _name(node: YamlNode) -> str:
 
 def _opened(document: Document, node: YamlNode, key: str, faults: FaultCollector) -> list[Document]:
     """Return the document in a scalar where it has a key."""
-    inner = opened(document, node, faults)
+    inner = opened(document, node, faults, repeated=True)
     return [inner] if inner is not None and isinstance(inner.root.value, dict) and key in inner.root.value else []
 
 
-def opened(document: Document, node: YamlNode, faults: FaultCollector) -> Document | None:
+def opened(document: Document, node: YamlNode, faults: FaultCollector, *, repeated: bool = False) -> Document | None:
     """Return the document in a scalar: of a block (``|``) with the places that it has in the file.
 
-    None, with the fault noted, where it is no YAML.
+    None, with the fault noted, where it is no YAML. `repeated`: see `read_stream`.
     """
     block = _block(document.text, node)
     own = FaultCollector()
     try:
         if block is None:
-            inner = parse(node.value, f"{document.name}:{node.line + 1}", own)
+            inner = parse(node.value, f"{document.name}:{node.line + 1}", own, repeated=repeated)
         else:
-            padded = parse(block, document.name, own)
+            padded = parse(block, document.name, own, repeated=repeated)
             inner = Document(document.name, document.text, padded.root, padded.data)
     except InputError as error:
         faults.include(error)

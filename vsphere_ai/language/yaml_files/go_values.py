@@ -33,8 +33,8 @@ def go_value(text: str) -> str | int | float | bool | None:
     number = _INTEGER.fullmatch(plain)
     if number is not None and (value := _integer(number[1], number[2].lower())) is not None:
         return value
-    if _FLOAT.fullmatch(plain) and abs(value := float(plain)) != float("inf"):
-        return value
+    if _FLOAT.fullmatch(plain) and abs(approximate := float(plain)) != float("inf"):
+        return approximate
     return text
 
 

@@ -123,13 +123,17 @@ def read(text: str, faults: list[YamlFault], most: int = MAX_NODES) -> YamlNode:
 
 
 def read_stream(
-    text: str, faults: list[YamlFault], most: int = MAX_NODES, documents: int = MAX_NODES
+    text: str, faults: list[YamlFault], most: int = MAX_NODES, documents: int = MAX_NODES, *, repeated: bool = False
 ) -> list[YamlNode]:
-    """Return the tree of each document of a text, which are at most `documents`. See `read`."""
-    builder = _Builder(faults, most, documents)
+    """Return the tree of each document of a text, which are at most `documents`. See `read`.
+
+    `repeated`: a key that is given twice is no fault where both values are the same.
+    """
+    builder = _Builder(faults, most, documents, repeated=repeated)
     try:
         for event in _events(text):
             builder.take(event)
+        builder.end()
     except yaml.MarkedYAMLError as error:
         raise UnreadableText(_of_parser(error, builder.last, len(text.splitlines()))) from None
     return builder.roots
@@ -166,14 +170,17 @@ class _Frame:
     node: YamlNode
     anchor: str | None
     key: str | None = None
+    twice: YamlFault | None = None
 
 
 class _Builder:
     """Takes the parser's events one by one, without recursion, and stops as soon as a limit is passed."""
 
-    def __init__(self, faults: list[YamlFault], most: int, documents: int) -> None:
+    def __init__(self, faults: list[YamlFault], most: int, documents: int, *, repeated: bool) -> None:
         self.roots: list[YamlNode] = []
-        self.most, self.documents = most, documents
+        self.most, self.documents, self.repeated = most, documents, repeated
+        self._twice: list[tuple[YamlNode, YamlNode, YamlFault]] = []
+        """Values of one key of a mapping, and the fault that they are where they differ."""
         self.faults = faults
         self.last = (0, 0)
         self._stack: list[_Frame] = []
@@ -215,7 +222,7 @@ class _Builder:
         if key in frame.node.keys:
             help = f"it is already in line {frame.node.keys[key][0] + 1}: keep one of them"
             help = "write one, with a list: '<<: [*one, *two]'" if key == MERGE else help
-            self._fault(f"the key '{_short(key)}' is given twice", help)
+            frame.twice = YamlFault(*self.last, f"the key '{_short(key)}' is given twice", help)
         else:
             frame.node.keys[key] = self.last
         frame.key = key
@@ -276,8 +283,12 @@ class _Builder:
         if isinstance(frame.node.value, list):
             frame.node.value.append(node)
         else:
-            frame.node.value.setdefault(frame.key, node)
-            frame.key = None
+            first = frame.node.value.setdefault(frame.key, node)
+            if frame.twice is not None and self.repeated:
+                self._twice.append((first, node, frame.twice))
+            elif frame.twice is not None:
+                self._note(frame.twice)
+            frame.key = frame.twice = None
 
     def _no_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag is not None:
@@ -285,10 +296,19 @@ class _Builder:
             hint = "remove it; quote a value that starts with '!'"
             self._fault(f"the tag {_short(tag)} is not allowed", hint, "a tag is not allowed")
 
+    def end(self) -> None:
+        """Note the keys that were given twice with values that differ."""
+        for first, second, fault in self._twice:
+            if first.plain() != second.plain():
+                self._note(fault)
+
     def _fault(self, message: str, help: str = "", unnamed: str = "") -> None:
+        self._note(YamlFault(*self.last, message, help, unnamed))
+
+    def _note(self, fault: YamlFault) -> None:
         if len(self.faults) >= MAX_FAULTS:
             self._stop("too many faults; the rest of the file was not read", "correct these first")
-        self.faults.append(YamlFault(*self.last, message, help, unnamed))
+        self.faults.append(fault)
 
     def _stop(self, message: str, help: str = "", unnamed: str = "") -> NoReturn:
         raise UnreadableText(YamlFault(*self.last, message, help, unnamed))

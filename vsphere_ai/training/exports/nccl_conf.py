@@ -69,16 +69,14 @@ def check(text: str) -> list[LineFinding]:
         if not equals:
             findings.append(at_line(number, f"'{line}' is not NAME=VALUE: NCCL passes over it"))
             continue
-        findings += [at_line(number, message, verdict) for message, verdict in _line(name, value)]
+        own = [at_line(number, message, verdict) for message, verdict in _line(name, value)]
+        findings += own
         if (part, name) in seen:
             verdict: Verdict = "warn" if seen[part, name] == value else "fail"
             findings.append(at_line(number, f"{name} is set twice: NCCL takes the first", verdict))
         seen.setdefault((part, name), value)
-        if name.startswith(PREFIX):
-            if name not in _KNOWN:
-                unknown.setdefault(name, number)
-        elif not name.strip().startswith(_OTHERS):
-            others.setdefault(name, number)
+        if not own and name not in _KNOWN and not name.startswith(_OTHERS):
+            (unknown if name.startswith(PREFIX) else others).setdefault(name, number)
     return [
         *findings,
         *not_looked_at("variables that NCCL only passes on", others),
