@@ -32,7 +32,7 @@ class _Inventory:
 
     hosts: dict[str, tuple[str, str]] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
-    above: dict[str, set[str]] = field(default_factory=dict)
+    above: dict[str, set[str]] = field(default_factory=lambda: {"ungrouped": {"all"}})
     found: list[LineFinding] = field(default_factory=list)
 
     def report(self, message: str, verdict: Verdict = "fail", line: int = 0) -> None:
@@ -170,9 +170,9 @@ def _read_group(name: object, group: object, inventory: _Inventory) -> bool:
         else:
             inventory.host(host, {str(k): v for k, v in variables.items()} if isinstance(variables, dict) else {})
     for child, below in parts["children"].items():
-        if _read_group(child, below, inventory):
+        if _read_group(child, below, inventory) or str(child) in inventory.groups:
             inventory.child(name, str(child))
-        elif str(child) not in {*inventory.groups, *inventory.hosts}:
+        elif str(child) not in inventory.hosts:
             inventory.report(f"'{child}' below the group '{name}' is no mapping, and so no group: Ansible refuses that")
     return True
 
