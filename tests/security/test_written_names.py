@@ -150,7 +150,8 @@ def read_nhc(text, folder):
     assert done.stderr == ""
     assert [p.name for p in folder.iterdir()] == ["nhc.conf"], "a name was run as a command"
     words = [line.split("\x1f") for line in done.stdout.split("\x1e")]
-    return [[re.sub(r"\\(.)", r"\1", w) if w.startswith("/") else w for w in line] for line in words]
+    plain = [[w.replace("[.]", ".") if w.startswith("/") else w for w in line] for line in words]
+    return [[*re.split("[,|]", re.sub(r"^(/\^\(|\{)|(\)\$/|\})$", "", mask.strip())), *rest] for mask, *rest in plain]
 
 
 def read_rules(text):
