@@ -6,13 +6,15 @@ import gc
 import http.client
 import itertools
 import re
+import shutil
 import ssl
+import tempfile
 import time
 from importlib import resources
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import compiled, fast, labs, passed, programs, seeds
+from support import compiled, fast, labs, passed, prefork, programs, seeds
 from support.gates import LONG
 from support.labs import started
 from support.places import ROOT
@@ -41,6 +43,9 @@ def pytest_configure(config):
     passed.note(config)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
+        shared = tempfile.mkdtemp(prefix="prefork-")
+        config.add_cleanup(lambda: shutil.rmtree(shared, ignore_errors=True))
+        prefork.share(shared)
 
 
 def pytest_ignore_collect(collection_path, config):

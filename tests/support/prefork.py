@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import contextlib
 import copyreg
+import fcntl
 import gc
 import http.client
 import inspect
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from importlib import import_module
 
 SCHEDULER = "distributed.cli.dask_scheduler"
@@ -145,19 +147,55 @@ def run(argv, *, capture_output=False, stdout=None, stderr=None, timeout=None, c
     return done
 
 
+SHARED = "TESTS_PREFORK"
+"""Variable with where the workers of a run share a server: the number of the process that it ends with, a folder."""
 _server = None
+
+
+def share(folder):
+    """Have the processes that this one starts share one server: what it imports is imported once, not by each."""
+    os.environ[SHARED] = f"{os.getpid()}:{folder}"
+
+
+def _connection():
+    """A connection to the server: to the shared one where there is one, else to one of this process."""
+    owner, _, folder = os.environ.get(SHARED, "").partition(":")
+    if not folder:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            _start(theirs, os.getpid())
+        return ours
+    # a copy of this repository, which a test may have made, has another server
+    code = f"{sys.executable} {os.path.abspath(__file__)}".encode()
+    ours, place = socket.socket(socket.AF_UNIX), os.path.join(folder, f"{zlib.crc32(code):08x}")
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            ours.connect(place)
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(place)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(place)
+                listener.listen(128)  # who comes while it imports waits in this queue
+                _start(listener, int(owner))
+            ours.connect(place)
+    return ours
+
+
+def _start(asking, owner):
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    argv = [sys.executable, os.path.abspath(__file__), str(asking.fileno()), str(owner)]
+    # it may outlive who started it: that one's output has to end with it
+    kept = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    subprocess.Popen(argv, pass_fds=[asking.fileno()], env=environment, **kept)
 
 
 def _ask(asked, descriptors):
     """Send a request to the server, which is started for the first one; return where the copy's keeper answers."""
     global _server
     if _server is None or _server[0] != os.getpid():
-        ours, theirs = socket.socketpair()
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        argv = [sys.executable, os.path.abspath(__file__), str(theirs.fileno())]
-        subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
-        theirs.close()
-        _server = os.getpid(), ours
+        _server = os.getpid(), _connection()
     answer, given = socket.socketpair()
     text = json.dumps(asked).encode()
     fds = array.array("i", [*descriptors, given.fileno()])
@@ -222,27 +260,52 @@ def _import_for(argv):
         gc.freeze()
 
 
-def _serve(asking):
+def _serve(asking, owner):
+    """Answer on one connection until it ends, or on all that a listening socket takes until a process has ended."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        ended = os.pidfd_open(owner)
+    except ProcessLookupError:
+        return
     _import_rooms(*PRELOADED)
     warm()
     signal.signal(signal.SIGCHLD, _collect)  # and not ignored: then their processor time would be lost
+    listens = bool(asking.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    sources = {ended: None, asking.fileno(): asking}
     while True:
-        head, rights, *_ = asking.recvmsg(4, socket.CMSG_SPACE(4 * 4))
-        if not head:
-            return
-        text = b""
-        while len(text) < int.from_bytes(head, "big"):
-            text += asking.recv(int.from_bytes(head, "big") - len(text))
-        descriptors = array.array("i")
-        descriptors.frombytes(rights[0][2])
-        asked = json.loads(text)
-        _import_for(asked["argv"])
-        if os.fork() == 0:
-            asking.close()
-            _keep(asked, *descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for ready in select.select(list(sources), [], [])[0]:
+            if ready == ended:
+                return
+            source = sources[ready]
+            if listens and source is asking:
+                connection = asking.accept()[0]
+                sources[connection.fileno()] = connection
+            elif not _answer(source, [s for s in sources.values() if s]):
+                if not listens:
+                    return
+                del sources[ready]
+                source.close()
+
+
+def _answer(asking, sources):
+    """Carry out one request of a connection; False when it has ended. `sources` are closed in the copy."""
+    head, rights, *_ = asking.recvmsg(4, socket.CMSG_SPACE(4 * 4))
+    if not head:
+        return False
+    text = b""
+    while len(text) < int.from_bytes(head, "big"):
+        text += asking.recv(int.from_bytes(head, "big") - len(text))
+    descriptors = array.array("i")
+    descriptors.frombytes(rights[0][2])
+    asked = json.loads(text)
+    _import_for(asked["argv"])
+    if os.fork() == 0:
+        for source in sources:
+            source.close()
+        _keep(asked, *descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return True
 
 
 def _collect(*_):
@@ -330,4 +393,4 @@ def _become(asked):
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
