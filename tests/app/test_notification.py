@@ -106,6 +106,29 @@ def test_a_url_may_come_from_a_secret_and_is_never_shown(send, monkeypatch):
     assert "T0KEN" not in remark.text
 
 
+def test_references_of_an_inventory_begin_in_its_folder(send, tmp_path, monkeypatch):
+    (tmp_path / "print-key").write_text("#!/bin/sh\necho the-key-of-the-inventory\n")
+    (tmp_path / "print-key").chmod(0o700)
+    monkeypatch.chdir("/")
+    inventory = tmp_path / "inventory.yml"
+    with webhook() as (url, got):
+        monkeypatch.setenv("HOOK_URL", url)
+        request = {"notify_webhook": "env:HOOK_URL", "notify_secret": "cmd:./print-key"}
+        assert send(**request, webhook_inventory=inventory, secret_inventory=inventory) == []
+        with pytest.raises(Denied):
+            send(**request, webhook_inventory=inventory)
+    expected = hmac.new(b"the-key-of-the-inventory", got[0][2], hashlib.sha256).hexdigest()
+    assert [headers["X-Vsphere-AI-Signature"] for _, headers, _ in got] == [f"sha256={expected}"]
+
+
+def test_a_url_behind_a_reference_of_an_inventory_is_refused_by_that_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOOK_URL", "http://example.com/T0KEN")
+    with pytest.raises(UsageError, match=r"^notify.webhook of .*/inventory.yml: ") as raised:
+        request = NotifyRequest(notify_webhook="env:HOOK_URL", webhook_inventory=tmp_path / "inventory.yml")
+        Notifier(request, lambda _: None)
+    assert "T0KEN" not in raised.value.message
+
+
 def test_a_redirect_is_not_followed(send):
     with webhook() as (elsewhere, second), webhook(307, location=elsewhere) as (url, first):
         [remark] = send(notify_webhook=url)

@@ -237,6 +237,27 @@ def test_wrong_options_are_an_error_before_anything_is_changed(cli, ledger):
     assert ledger() == before
 
 
+def test_whom_the_inventory_names_is_notified_and_an_option_wins(cli, sink, tmp_path):
+    (_, command), noted = sink
+    inventory = cli.file(f"lab: true\nnotify: {{command: {json.dumps(command)}}}\n", "inventory.yml")
+    playbook = cli.file(PLAY % 0)
+    assert cli("verify", playbook, "-i", inventory) == 2
+    assert cli("apply", playbook, "--yes", "-i", inventory) == 0
+    assert [document["event"] for document in noted()] == ["drift.changed", "run.ended"]
+    run = noted()[-1]["run"]
+    assert cli("rollback", run, "--yes", "--notify-command", f"{command}-mine") == 0
+    assert len(noted()) == 2
+    assert json.loads((tmp_path / "notes-mine").read_text("utf-8"))["run"] == run
+
+
+def test_what_an_inventory_names_is_looked_at_before_anything_is_changed(cli, ledger):
+    before = ledger()
+    inventory = cli.file("lab: true\nnotify: {webhook: 'env:NO_SUCH_HOOK'}\n", "inventory.yml")
+    assert cli("apply", cli.file(PLAY % 0), "--yes", "-i", inventory) == 4
+    assert cli.error == "password.none"
+    assert ledger() == before
+
+
 def test_drift_is_notified_of(cli, sink):
     option, noted = sink
     playbook = cli.file(PLAY % 0)

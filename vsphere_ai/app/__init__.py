@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.vms.replace_members import ReplaceRequest, replace_vms
     from vsphere_ai.app.watching.farm_readings import FarmReader, FarmState, farm_reader, read_farm
     from vsphere_ai.app.watching.farm_snapshot import FarmRequest, FarmSnapshot
-    from vsphere_ai.app.watching.notification import Notifier, NotifyRequest
+    from vsphere_ai.app.watching.notification import Notifier
     from vsphere_ai.app.watching.report_files import report_source, save_pages, save_report
     from vsphere_ai.app.watching.watch_playbook import DriftSeen, NotRead, ReadAgain, WatchRequest, watch
     from vsphere_ai.documents.fleets import FleetRun, Shard, ShardOutcome
@@ -139,6 +139,7 @@ if TYPE_CHECKING:
         open_fleet,
     )
     from vsphere_ai.fleet.shard import open_or_resume
+    from vsphere_ai.model.records.notify_request import NotifyRequest
 
 _NAMES = {
     "app.training.acceptance.farm": "AcceptResult CertificateState accept verify_certificate",
@@ -186,7 +187,8 @@ _NAMES = {
     "app.training.nodes.listed": "NodesRequest NodesResult guest_settings list_nodes meant",
     "app.training.nodes.trust": "TrustGuestsRequest trust_guests",
     "app.training.nodes.export": "NodesExportRequest check_node_files export_nodes",
-    "app.watching.notification": "Notifier NotifyRequest",
+    "app.watching.notification": "Notifier",
+    "model.records.notify_request": "NotifyRequest",
     "app.estate.outputs": "OutputRequest OutputResult output",
     "app.runs.plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "app.estate.read_estate": "ReadRequest read",

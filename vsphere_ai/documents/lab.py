@@ -1,13 +1,60 @@
-"""Documents of the lab: its environment as it is, its faults, and its verdict on what was done in it."""
+"""Documents of the lab: its process, its environment as it is, its faults, and its verdict on what was done in it."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.documents.printed import PrintedDocument
+
+
+ProcessResult = Literal["started", "running", "would-start", "stopped", "would-stop", "not-running"]
+
+
+class LabProcessDocument(PrintedDocument):
+    """What `lab up` and `lab down` print."""
+
+    printed_by: ClassVar = ("lab up", "lab down")
+
+    result: Annotated[
+        ProcessResult,
+        Field(description="running: it ran already. would-…: --dry-run."),
+    ]
+    scenario: Annotated[str | None, Field(description="null: that of the package, or no lab runs.")]
+    pid: int | None = None
+    url: Annotated[str | None, Field(description="Of the vCenter.")] = None
+    folder: Annotated[str | None, Field(description="Connection data, certificate and passwords.")] = None
+    run_jobs: bool | None = None
+
+
+class LabResetDocument(PrintedDocument):
+    """What `lab reset` prints."""
+
+    printed_by: ClassVar = ("lab reset",)
+
+    scenario: str
+    reset: Annotated[bool, Field(description="false: --dry-run.")]
+    changes: Annotated[int, Field(description="Changes that the lab forgets.")]
+
+
+class LabMarkDocument(PrintedDocument):
+    """What `lab mark` prints."""
+
+    printed_by: ClassVar = ("lab mark",)
+
+    since: Annotated[int, Field(description="Judged is what comes after this change.")]
+    marked: Annotated[bool, Field(description="false: --dry-run.")]
+
+
+class LabDefectsDocument(PrintedDocument):
+    """What `lab plant` prints."""
+
+    printed_by: ClassVar = ("lab plant",)
+
+    defects: Annotated[tuple[dict[str, JsonValue], ...], Field(description="As in a scenario.")]
+    planted: Annotated[bool, Field(description="false: --dry-run; the lab has other ones.")]
 
 
 class LabVcenter(DocumentPart):
@@ -166,13 +213,22 @@ class LabFiredFault(DocumentPart):
 
 
 class LabFaultsDocument(PrintedDocument):
-    """What `lab faults list` prints."""
+    """What `lab faults` prints: the rules that there are."""
 
-    printed_by: ClassVar = ("lab faults list",)
+    printed_by: ClassVar = ("lab faults list", "lab faults")
 
     seed: int
     rules: tuple[LabFaultRule, ...]
     fired: tuple[LabFiredFault, ...]
+
+
+class LabFaultsTriedDocument(PrintedDocument):
+    """What `lab faults set`, `add`, `release` and `clear` print with --dry-run."""
+
+    printed_by: ClassVar = tuple(f"lab faults {name} --dry-run" for name in ("set", "add", "release", "clear"))
+
+    rules: Annotated[int, Field(description="Rules that would be set, added, released or removed.")]
+    dry_run: Literal[True] = True
 
 
 class LabInvariant(DocumentPart):

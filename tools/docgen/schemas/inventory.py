@@ -12,6 +12,7 @@ from vsphere_ai.addresses.request import AUTO, DHCP
 from vsphere_ai.language.inventories.inventory import NAME, SshSettings, VCenterSettings
 from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventories.inventory_leaves import Leaf
+from vsphere_ai.language.inventories.inventory_notify import NotifySettings
 from vsphere_ai.language.inventories.selectors import HostGroup, VmSelector
 
 _NAMES = {"pattern": f"^{NAME.pattern}$"}
@@ -28,6 +29,9 @@ def inventory_schema() -> Schema:
     access = {"ssh": _model(SshSettings, definitions), "guests": _model(GuestsSettings, definitions)}
     definitions["SshSettings"]["oneOf"] = [_given(password=_TEXT), _given(key_file=_TEXT)]
     definitions["GuestsSettings"]["oneOf"] = [_given(key_file=_TEXT), _given(agent={"const": True})]
+    notify = _model(NotifySettings, definitions)
+    definitions["NotifySettings"]["anyOf"] = [_given(command=_TEXT), _given(webhook=_TEXT)]
+    definitions["NotifySettings"]["dependencies"] = {"secret": ["webhook"]}
     definitions["Tls"]["not"] = _given(ca_file=_TEXT, fingerprint=_TEXT)
     return {
         "$schema": DRAFT,
@@ -40,6 +44,7 @@ def inventory_schema() -> Schema:
             "hosts": _named(_group(HostGroup, definitions), "Groups of hosts.", but=("all",)),
             "vms": _named(_group(VmSelector, definitions), "Groups of VMs.", but=("all",)),
             **access,
+            "notify": notify,
             "pools": _named(pool, "Address pools.", but=(AUTO, DHCP)),
             "reserved_addresses": {
                 "type": "array",

@@ -69,6 +69,7 @@ TAKEN: Mapping[str, Widened] = {
     f"{_LANGUAGE}.playbooks.play_reader._text": _as_is,
     f"{_LANGUAGE}.playbooks.play_reader._spare": _limited,
     f"{_LANGUAGE}.inventories.inventory_fields._reference": _always(SECRET),
+    f"{_LANGUAGE}.inventories.inventory_fields._secret": _always(SECRET),
     f"{_LANGUAGE}.inventories.inventory_leaves._listed": _or(TEXT),
     f"{_LANGUAGE}.inventories.selectors.listed": _or(TEXT),
     f"{_LANGUAGE}.inventories.selectors.as_selectors": _selectors,

@@ -180,7 +180,7 @@ def open_session(estate: EstateRequest, playbook: Playbook | None = None, emit: 
     if playbook is None:
         require_no_values(estate)
     session = session_of(find_inventory(estate.inventory), playbook, estate, emit)
-    emit(SessionOpened(session.connection.close))
+    emit(SessionOpened(session.connection.close, session.scope.inventory.notify_request))
     return session
 
 

@@ -11,6 +11,7 @@ from vsphere_ai.planning import outcome
 if TYPE_CHECKING:
     from vsphere_ai.app.events.results import Proposal, RunResult
     from vsphere_ai.app.events.stop import Stop
+    from vsphere_ai.model.records.notify_request import NotifyRequest
     from vsphere_ai.model.world import World
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.planning.scheduling.expected_time import StepTimes
@@ -70,9 +71,13 @@ class Begun:
 
 @dataclass(frozen=True)
 class SessionOpened:
-    """A session with a vCenter exists; `close` logs it out, also from another thread."""
+    """A session with a vCenter exists; `close` logs it out, also from another thread.
+
+    `notify`: who is notified as its inventory has it. No login was made yet.
+    """
 
     close: Callable[[], None]
+    notify: NotifyRequest
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def read_project(request: ProjectRequest, emit: Emit = ignore) -> ProjectResult:
     """
     inventory = _inventory(request)
     with session_of(inventory, None, EstateRequest(parallel=request.parallel), emit) as session:
-        emit(SessionOpened(session.connection.close))
+        emit(SessionOpened(session.connection.close, inventory.notify_request))
         found = shown(session, kinds())
     if not (found.estate.hosts or found.estate.vms):
         raise Denied(

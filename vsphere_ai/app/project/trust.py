@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cryptography import x509
 
@@ -20,6 +20,7 @@ from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.secure_shell.ssh import fetch_host_key
 from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.connect.tls import Endpoint, colons, digest
+from vsphere_ai.documents.setup.trust import KeyTrustDocument, ShownKeyDocument, Verdict, VcenterTrustDocument
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
 from vsphere_ai.language.inventories.patterns import GLOB, REF, PatternError, Term, expand, parse, split
 from vsphere_ai.language.inventories.selection import select
@@ -57,8 +58,29 @@ class TrustHostsRequest:
     fingerprints: tuple[str, ...] = ()
 
 
-def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
-    """Show a certificate, whether it is trusted, and how to trust it; return 0, or 1 when that was not confirmed.
+@dataclass(frozen=True)
+class VCenterTrust:
+    """What became of a vCenter's certificate; `confirmed` is None where nothing was asked."""
+
+    document: VcenterTrustDocument
+    confirmed: bool | None
+
+    @property
+    def exit_code(self) -> int:
+        """1 where the certificate was not confirmed."""
+        return int(self.confirmed is False)
+
+
+@dataclass(frozen=True)
+class KeyTrust:
+    """What became of SSH host keys that were shown."""
+
+    document: KeyTrustDocument
+    exit_code: int
+
+
+def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> VCenterTrust:
+    """Show a certificate, whether it is trusted, and how to trust it.
 
     `Denied` when it has another fingerprint than the given one.
     """
@@ -71,14 +93,20 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
         emit(OutputLine(line))
     require_fingerprint(endpoint, seen, request.fingerprint)
     distrusted = tls.distrust(endpoint, TIMEOUT)
-    emit(OutputLine(f"  so far       {so_far(chosen, distrusted, seen)}"))
+    by = so_far(chosen, distrusted, seen)
+    emit(OutputLine(f"  so far       {by}"))
+    confirmed, kept = None, Kept()
     if distrusted is None and not request.write:
         emit(OutputLine("Nothing to do."))
-        return 0
-    if not request.confirm("Trust this certificate?"):
-        return 1
-    _keep(loaded, chosen, der, write=request.write, emit=emit)
-    return 0
+    else:
+        confirmed = request.confirm("Trust this certificate?")
+        if confirmed:
+            kept = _keep(loaded, chosen, der, write=request.write, emit=emit)
+    document = VcenterTrustDocument(
+        vcenter=chosen.name, address=str(endpoint), sha256=tls.colons(seen), trusted=distrusted is None, trusted_by=by,
+        confirmed=confirmed, file=kept.file and str(kept.file), inventory_line=kept.line,
+    )  # fmt: skip
+    return VCenterTrust(document, confirmed)
 
 
 def certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) -> Iterator[str]:
@@ -121,16 +149,24 @@ def so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str
     return f"not trusted by {by}: {safe(distrusted.message.rpartition('trusted: ')[2])}"
 
 
-def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool, emit: Emit) -> None:
-    line = f'tls: {{fingerprint: "{colons(digest(der))}"}}'
+class Kept(NamedTuple):
+    """Where a certificate was written, and the line of the inventory that trusts it; none is needed where empty."""
+
+    file: Path | None = None
+    line: str = ""
+
+
+def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool, emit: Emit) -> Kept:
+    line, path = f'tls: {{fingerprint: "{colons(digest(der))}"}}', None
     if write:
         path = loaded.base / "trusted" / f"{chosen.name}.pem"
         keep_certificate(path, der)
         emit(OutputLine(f"Written to {path}."))
         if chosen.tls.ca_file and Path(chosen.tls.ca_file).absolute() == path.absolute():
-            return
+            return Kept(path)
         line = f"tls: {{ca_file: trusted/{chosen.name}.pem}}"
     emit(OutputLine(f"Put this line below {chosen.name}: in {loaded.path}\n    {line}"))
+    return Kept(path, line)
 
 
 @dataclass(frozen=True)
@@ -142,15 +178,15 @@ class ShownKey:
 
     host: str
     known_as: str
-    verdict: str
+    verdict: Verdict
     key: Any = None
     before: Any = None
     error: VsphereAiError | None = None
     vouched: bool = False
 
 
-def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
-    """Show the SSH host keys of hosts and keep those that are new once that is confirmed; return the exit code.
+def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> KeyTrust:
+    """Show the SSH host keys of hosts and keep those that are new once that is confirmed.
 
     `Denied` when a host has none of the given fingerprints.
     """
@@ -176,22 +212,35 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
 
 def keep_shown(
     path: Path, shown: Sequence[ShownKey], confirm: Callable[[str], bool], fingerprints: Sequence[str], emit: Emit
-) -> int:
-    """Report keys, and add those that are new to a known_hosts file once that is confirmed; return the exit code."""
+) -> KeyTrust:
+    """Report keys, and add those that are new to a known_hosts file once that is confirmed."""
     for each in shown:
         emit(OutputLine(_line(each)))
     codes = [e.error.exit_code if e.error else 4 for e in shown if e.verdict in ("absent", "revoked")]
     _all_given([e for e in shown if e.key is not None], {_plain(f) for f in fingerprints})
-    wanted = [e for e in shown if e.verdict in ("new", "changed")]
-    asked = [e for e in wanted if not e.vouched]
-    if asked and not confirm(f"Trust {'this key' if len(asked) == 1 else f'these {len(asked)} keys'}?"):
-        wanted, codes = [e for e in wanted if e.vouched], [*codes, 1]
-        if not wanted:
-            return most_serious(codes)
-    for each in wanted:
+    new = [e for e in shown if e.verdict in ("new", "changed")]
+    asked = [e for e in new if not e.vouched]
+    declined = bool(asked) and not confirm(f"Trust {'this key' if len(asked) == 1 else f'these {len(asked)} keys'}?")
+    stored = [e for e in new if e.vouched] if declined else new
+    for each in stored:
         keep_host_key(path, each.known_as, each.key)
-    emit(OutputLine(f"{len(wanted)} of {len(shown)} stored in {path}." if wanted else "Nothing was stored."))
-    return most_serious([*codes, 0])
+    if stored or not declined:
+        emit(OutputLine(f"{len(stored)} of {len(shown)} stored in {path}." if stored else "Nothing was stored."))
+    keys = tuple(_key_document(each, stored=each in stored) for each in shown)
+    return KeyTrust(KeyTrustDocument(known_hosts=str(path), keys=keys), most_serious([*codes, int(declined)]))
+
+
+def _key_document(shown: ShownKey, *, stored: bool) -> ShownKeyDocument:
+    return ShownKeyDocument(
+        name=shown.host,
+        verdict=shown.verdict,
+        type=shown.key.get_name() if shown.key is not None else None,
+        fingerprint=fingerprint(shown.key) if shown.key is not None else None,
+        fingerprint_before=fingerprint(shown.before) if shown.verdict == "changed" else None,
+        vouched=shown.vouched,
+        stored=stored,
+        error=shown.error.message if shown.error else None,
+    )
 
 
 def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
@@ -235,7 +284,7 @@ def shown_by(known: HostKeys, name: str, address: str, port: int) -> ShownKey:
         return ShownKey(name, name, "absent", error=error)
     before = known.known(name, address, port)
     if known.is_revoked(key):
-        verdict = "revoked"
+        verdict: Verdict = "revoked"
     elif any(one == key for one in before.values()):
         verdict = "known"
     else:
@@ -246,10 +295,10 @@ def shown_by(known: HostKeys, name: str, address: str, port: int) -> ShownKey:
 def _line(shown: ShownKey) -> str:
     if shown.error is not None:
         return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"
-    words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
-    verdict = words.get(shown.verdict) or f"CHANGED, it was {fingerprint(shown.before)}"
-    verdict += ", as vCenter shows it" if shown.vouched else ""
-    return f"{safe(shown.host)}: {verdict}\n  {shown.key.get_name()} {fingerprint(shown.key)}"
+    words: dict[str, str] = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
+    text = words.get(shown.verdict) or f"CHANGED, it was {fingerprint(shown.before)}"
+    text += ", as vCenter shows it" if shown.vouched else ""
+    return f"{safe(shown.host)}: {text}\n  {shown.key.get_name()} {fingerprint(shown.key)}"
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai.errors import Locked, Storage
 from vsphere_ai.runs import history, journal
@@ -16,6 +16,8 @@ from vsphere_ai.runs.locks import forget_run, hold_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vsphere_ai.model.records.pending import Pending
 
 is_alive = journal.is_alive
 is_recorded = is_named
@@ -38,25 +40,35 @@ def list_runs() -> RunList:
     return RunList(tuple(journal.every()), among, journal.unreadable())
 
 
-def close_run(run: str, confirm: Callable[[Journal], bool]) -> tuple[Journal, str]:
-    """Give a run up after `confirm`: what is pending is not put back.
+@dataclass(frozen=True)
+class ClosedRun:
+    """What became of a run that was to be closed, the state that it has now, and what it had pending.
 
-    Returns its record and what became of it: ``closed``, ``declined``, or ``over:`` and the state it had before.
-    `Locked` while it is under way.
+    `result` is ``over`` where there was nothing to close.
     """
+
+    record: Journal
+    result: Literal["closed", "declined", "over"]
+    state: str
+    pending: tuple[Pending, ...]
+
+
+def close_run(run: str, confirm: Callable[[Journal], bool]) -> ClosedRun:
+    """Give a run up after `confirm`: what is pending is not put back. `Locked` while it is under way."""
     record = journal.open_run(run)
     if journal.is_alive(record):
         text = f"run {record.id} is under way in process {record.run.pid}"
         raise Locked(text, "wait for its end, or stop it", rule="run.under-way")
     with hold_run(record.id):
-        among = history.look()
+        among, pending = history.look(), tuple(record.pending())
         seen = next(s for s in among if s.run == record.id)
-        if history.state_of(seen, among) in history.OVER and not seen.has_pending:
-            return record, f"over: {history.state_of(seen, among)}"
+        state = history.state_of(seen, among)
+        if state in history.OVER and not seen.has_pending:
+            return ClosedRun(record, "over", state, pending)
         if not confirm(record):
-            return record, "declined"
+            return ClosedRun(record, "declined", state, pending)
         history.close(record)
-    return record, "closed"
+    return ClosedRun(record, "closed", "closed", pending)
 
 
 def prune_runs(age: timedelta, confirm: Callable[[Sequence[str]], bool]) -> tuple[str, ...] | None:

@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 import os
-import shlex
 import signal
 import ssl
 import subprocess
@@ -19,20 +18,22 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 from vsphere_ai import __version__
 from vsphere_ai.app.events import Emit, Remark, Status
 from vsphere_ai.documents.runs.notifications import DriftChanged, RunEnded
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.names.webhook_url import program_words, webhook_url
+from vsphere_ai.model.records.notify_request import NotifyRequest
 from vsphere_ai.security import child_environment
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.redaction import untrusted
 from vsphere_ai.security.secret_ref import Secret, is_reference
 
+Parts = TypeVar("Parts")
 TIMEOUT = 10.0
 """Seconds that a command or a webhook may take."""
 RULE = "notify.failed"
@@ -42,19 +43,6 @@ SIGNATURE = "X-Vsphere-AI-Signature"
 EVENT = "X-Vsphere-AI-Event"
 
 
-@dataclass(frozen=True)
-class NotifyRequest:
-    """Who is notified: a program with its arguments, the URL of a webhook, or both.
-
-    `notify_webhook` is a URL or a reference to a secret (``env:NAME`` …), for URLs that hold a token. `notify_secret`
-    is the reference of the key with which the body is signed.
-    """
-
-    notify_command: str = ""
-    notify_webhook: str = ""
-    notify_secret: str = ""
-
-
 class Notifier:
     """Sends documents; made before anything is changed, so that a wrong URL or a missing secret stops nothing later."""
 
@@ -62,13 +50,15 @@ class Notifier:
         self._emit, self._timeout = emit, timeout
         self._ways: list[tuple[str, Callable[[str, bytes], str]]] = []
         if request.notify_command:
-            self._arguments = _arguments(request.notify_command)
+            self._arguments = _usable(program_words, request.notify_command, "--notify-command")
             self._ways.append((f"command {self._arguments[0]}", self._run))
         if request.notify_webhook:
-            self._url = _fetched(request.notify_webhook, "URL of the webhook")
-            host = _checked(self._url).hostname
-            secret = request.notify_secret
-            self._key = fetch(secret, Path.cwd(), purpose="secret of the webhook") if secret else None
+            self._url = _fetched(request)
+            inventory = request.webhook_inventory
+            name = f"notify.webhook of {inventory}" if inventory else "--notify-webhook"
+            host = _usable(webhook_url, self._url, name).hostname
+            secret, folder = request.notify_secret, _folder(request.secret_inventory)
+            self._key = fetch(secret, folder, purpose="secret of the webhook") if secret else None
             self._ways.append((f"webhook at {host}", self._post))
         elif request.notify_secret:
             raise UsageError("--notify-secret signs what a webhook gets", "give --notify-webhook, too", rule=USAGE)
@@ -162,51 +152,23 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
     return opener
 
 
-def _arguments(text: str) -> list[str]:
+def _usable(check: Callable[[str, str], Parts], text: str, name: str) -> Parts:
+    """Return what a check makes of a text; `UsageError` with its name where it cannot be used."""
     try:
-        arguments = shlex.split(text)
+        return check(text, name)
     except ValueError as error:
-        raise UsageError(f"--notify-command cannot be split: {error}", "close the quotes", rule=USAGE) from None
-    if not arguments:
-        raise UsageError("--notify-command names no program", "give a program and its arguments", rule=USAGE)
-    return arguments
+        raise UsageError(*str(error).split("\n", 1), rule=USAGE) from None
 
 
-def _fetched(text: str, purpose: str) -> str:
-    return fetch(text, Path.cwd(), purpose=purpose).reveal().strip() if is_reference(text) else text
+def _fetched(request: NotifyRequest) -> str:
+    text = request.notify_webhook
+    if not is_reference(text):
+        return text
+    return fetch(text, _folder(request.webhook_inventory), purpose="URL of the webhook").reveal().strip()
 
 
-def _checked(url: str) -> SplitResult:
-    """Return the parts of a URL; `UsageError`, which does not repeat it, where nothing must be sent there."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("http", "https") or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError("--notify-webhook is not a URL", "give https://HOST/PATH, or env:NAME", rule=USAGE)
-    if parts.username is not None or parts.password is not None:
-        raise UsageError(
-            "the URL of --notify-webhook holds a user or a password",
-            "sign the body instead: --notify-secret env:NAME",
-            rule=USAGE,
-        )
-    if parts.scheme == "http" and not _is_loopback(host):
-        raise UsageError(
-            f"the webhook at {host} would be sent without encryption",
-            "give an https URL; http is for this machine only",
-            rule=USAGE,
-        )
-    return parts
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _folder(inventory: Path | None) -> Path:
+    return inventory.absolute().parent if inventory else Path.cwd()
 
 
 def _masked(value: object) -> object:

@@ -12,7 +12,7 @@ import click
 
 from vsphere_ai.cli.afterwards.report import write_report
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import (
     agreed,
     changes_nothing,
@@ -113,9 +113,10 @@ def report(run: str, form: str, to: Path | None) -> int:
 
 @command.command("close")
 @click.argument("run")
+@output_option()
 @yes_option
 @dry_run_option
-def close(run: str, *, yes: bool) -> int:
+def close(run: str, form: str, *, yes: bool) -> int:
     """Close RUN and discard its pending actions. Asks no vCenter and puts nothing back.
 
     Shows what is left open first. `resume RUN --cleanup` puts that back instead.
@@ -123,28 +124,33 @@ def close(run: str, *, yes: bool) -> int:
     Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.runs.closed import ClosedRunDocument, LeftOpenDocument
     from vsphere_ai.report.plans.run_record import left_lines
 
     def confirm(record: Journal) -> bool:
         for line in left_lines(record):
-            click.echo(line)
+            click.echo(line, err=form == "json")
         return agreed("Close it and leave that as it is? Type yes to confirm", yes=yes)
 
-    record, state = app.close_run(run, confirm)
-    if state == "declined":
+    closed = app.close_run(run, confirm)
+    name, lines = closed.record.id, []
+    if closed.result == "declined":
         click.echo("The run stays as it is.", err=True)
-    elif state == "closed":
-        click.echo(f"Run {record.id} is closed.")
+    elif closed.result == "closed":
+        lines = [f"Run {name} is closed."]
     else:
-        click.echo(f"Run {record.id} is over: {state.removeprefix('over: ')}.")
+        lines = [f"Run {name} is over: {closed.state}."]
+    pending = tuple(LeftOpenDocument(kind=each.kind, name=each.target.name) for each in closed.pending)
+    show_document(form, ClosedRunDocument(run=name, result=closed.result, state=closed.state, pending=pending), *lines)
     return 0
 
 
 @command.command("prune")
 @click.option("--older-than", "age", default="90d", show_default=True, metavar="AGE", help="Such as 30d or 12h.")
+@output_option(names="runs")
 @yes_option
 @dry_run_option
-def prune(age: str, *, yes: bool) -> int:
+def prune(age: str, form: str, *, yes: bool) -> int:
     """Remove the journals of runs that ended and have nothing pending. They cannot be shown or rolled back any more.
 
     A run with something pending stays, and so do the later ones on its vCenter: resuming it has to know their changes.
@@ -152,17 +158,21 @@ def prune(age: str, *, yes: bool) -> int:
     Exits 0, also when the answer is no.
     """
     from vsphere_ai import app
+    from vsphere_ai.documents.runs.closed import PrunedRunsDocument
+
+    runs: list[str] = []
 
     def confirm(found: Sequence[str]) -> bool:
+        runs.extend(found)
         for run in found:
-            click.echo(run)
+            click.echo(run, err=form == "json")
         return agreed(f"Remove {counted(len(found), 'journal')}? Type yes to confirm", yes=yes)
 
     removed = app.prune_runs(_age(age), confirm)
     if removed is None:
         click.echo("Nothing was removed.", err=True)
-    elif not removed:
-        click.echo(f"no journal of a run that is over is older than {age}")
+    none = [] if runs else [f"no journal of a run that is over is older than {age}"]
+    show_document(form, PrunedRunsDocument(runs=tuple(runs), removed=bool(removed)), *none)
     return 0
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 import click
+
+if TYPE_CHECKING:
+    from vsphere_ai.documents.printed import PrintedDocument
 
 F = TypeVar("F", bound=Callable[..., int | None])
 YAML, NAME = "yaml", "name"
@@ -38,6 +41,16 @@ def output_option(*choices: str, names: str = "") -> Callable[[F], F]:
     return click.option(
         "-o", "--output", "form", type=form, default=known[0], callback=chosen, help="Form of the output."
     )
+
+
+def show_document(form: str, document: PrintedDocument, *lines: str) -> None:
+    """Print a document where JSON is wanted, else its text, in lines."""
+    if form == "json":
+        from vsphere_ai.report.json_text import json_text
+
+        lines = (json_text(document),)
+    for line in lines:
+        click.echo(line)
 
 
 def rewrite(form: str, names: str) -> None:

@@ -11,7 +11,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import gathering
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import DriftSeen, NotifyRequest, RunResult
+    from vsphere_ai.app import DriftSeen, Event, NotifyRequest, RunResult
     from vsphere_ai.app.watching.notification import Notifier
 
 
@@ -49,28 +49,43 @@ notify_options = gathering(
 """Add the options of notifications; a command gets them as `notify`."""
 
 
-def notifier(request: NotifyRequest) -> Notifier:
-    """Return what sends notifications; an error of the options is one before anything is done."""
-    from vsphere_ai.app import Notifier
+class Notifications:
+    """What is sent of one command: to whom its options say, and for what they leave open, the inventory of a session.
 
-    return Notifier(request, show_event)
+    Pass it every event. What cannot be used, such as a wrong URL, is an error when a session is opened: before a login.
+    """
 
+    def __init__(self, options: NotifyRequest) -> None:
+        self._options = options
+        self._used: NotifyRequest | None = None
+        self._notifier: Notifier | None = None
 
-def notify_of_run(to: Notifier, result: RunResult) -> None:
-    """Send how a run ended."""
-    from vsphere_ai import app
-    from vsphere_ai.report.plans.notification import run_notification
+    def see(self, event: Event) -> None:
+        """Take from an event of an opened session who is notified."""
+        from vsphere_ai import app
+        from vsphere_ai.app import events
 
-    if to.is_used and result.run is not None:
-        to.send(run_notification(app.open_record(result.record), result.run, result.exit_code, now()))
+        if isinstance(event, events.SessionOpened):
+            wanted = self._options.over(event.notify)
+            if wanted != self._used:  # secrets are fetched, and may be asked for
+                self._notifier, self._used = app.Notifier(wanted, show_event), wanted
 
+    def of_run(self, result: RunResult) -> None:
+        """Send how a run ended."""
+        from vsphere_ai import app
+        from vsphere_ai.report.plans.notification import run_notification
 
-def notify_of_drift(to: Notifier, seen: DriftSeen, playbook: str) -> None:
-    """Send how the drift of an environment changed; the first reading only where something differs."""
-    from vsphere_ai.report.plans.notification import drift_notification
+        to = self._notifier
+        if to is not None and to.is_used and result.run is not None:
+            to.send(run_notification(app.open_record(result.record), result.run, result.exit_code, now()))
 
-    if to.is_used and (seen.appeared or seen.gone):
-        to.send(drift_notification(seen.appeared, seen.gone, seen.result.plan, playbook, now()))
+    def of_drift(self, seen: DriftSeen, playbook: str) -> None:
+        """Send how the drift of an environment changed; the first reading only where something differs."""
+        from vsphere_ai.report.plans.notification import drift_notification
+
+        to = self._notifier
+        if to is not None and to.is_used and (seen.appeared or seen.gone):
+            to.send(drift_notification(seen.appeared, seen.gone, seen.result.plan, playbook, now()))
 
 
 def now() -> str:

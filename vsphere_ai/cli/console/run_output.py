@@ -15,7 +15,7 @@ import click
 from vsphere_ai.cli.console import json_stream, signals, streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.notifying import notifier, notify_of_run, notify_options
+from vsphere_ai.cli.console.notifying import Notifications, notify_options
 from vsphere_ai.cli.console.options import (
     agreed,
     destroyed,
@@ -64,7 +64,7 @@ class RunOutput:
 
     def __init__(self, shown: ShownRun = ShownRun()) -> None:
         self._form, self._full, self._verbose = shown.form, shown.full, shown.full or shown.verbose
-        self._notifier = notifier(shown.notify) if shown.notify else None
+        self._notifications = Notifications(shown.notify) if shown.notify else None
         self._running = ExitStack()
         self._started: RunStarted | None = None
         self._show: Emit = lambda event: None
@@ -82,6 +82,8 @@ class RunOutput:
         """Show an event."""
         from vsphere_ai.app import events
 
+        if self._notifications is not None:
+            self._notifications.see(event)
         match event:
             case events.StepEvent():
                 self._step(event)
@@ -99,8 +101,8 @@ class RunOutput:
                     signals.stay()
                 self._running.close()
             case events.RunRecorded():
-                if self._notifier is not None:
-                    notify_of_run(self._notifier, event.result)
+                if self._notifications is not None:
+                    self._notifications.of_run(event.result)
                 self._summary(event.result)
             case _:
                 show_event(event)

@@ -11,12 +11,12 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.notifying import notifier, notify_of_drift, notify_options, now
+from vsphere_ai.cli.console.notifying import Notifications, notify_options, now
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, playbook_options, quiet_option
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import NotifyRequest, WatchRequest
+    from vsphere_ai.app import Event, NotifyRequest, WatchRequest
     from vsphere_ai.app.watching.watch_playbook import Seen
 
 HELP_ENTRY = "Look, and compare", 20, "Compare hosts and VMs with a playbook; exits 2 on differences."
@@ -61,19 +61,24 @@ def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: b
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.plans.drift_text import drift_counts, drift_text
 
-    to, playbook = notifier(notify), str(request.playbook)
+    notifications, playbook = Notifications(notify), str(request.playbook)
+
+    def emit(event: Event) -> None:
+        notifications.see(event)
+        show_event(event)
+
     if watch:
-        for seen in app.watch(request, show_event, _wait):
+        for seen in app.watch(request, emit, _wait):
             _show(seen, form)
             if isinstance(seen, app.DriftSeen):
-                notify_of_drift(to, seen, playbook)
+                notifications.of_drift(seen, playbook)
         return 0
-    result = app.verify(app.VerifyRequest(request.playbook, request.estate), show_event)
+    result = app.verify(app.VerifyRequest(request.playbook, request.estate), emit)
     if form == "json":
         click.echo(json_text(result.document()))
     else:
         click.echo(drift_counts(result.plan) if streams.is_quiet() else drift_text(result.plan))
-    notify_of_drift(to, app.DriftSeen.only(result), playbook)
+    notifications.of_drift(app.DriftSeen.only(result), playbook)
     return result.exit_code
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.security.files import make_private_folder, write_private
@@ -145,31 +146,36 @@ for _shell in SHELLS:
 
 @command.command("install")
 @click.argument("shell", metavar="[bash|zsh|fish]", required=False, type=click.Choice(tuple(SHELLS)))
+@output_option()
 @dry_run_option
 @click.pass_context
-def install(context: click.Context, shell: str | None) -> None:
+def install(context: click.Context, shell: str | None, form: str) -> None:
     """Write the completion script to the folder where the shell looks for it; your own shell ($SHELL) by default.
 
     Exits 0, and 8 when the file cannot be written.
     """
+    from vsphere_ai.documents.setup.files import written_files
+
     chosen = shell or Path(os.environ.get("SHELL", "")).name
     if chosen not in SHELLS:
         raise UsageError(f"completion is there for {', '.join(SHELLS)}, not for {chosen or 'an unknown shell'}",
                          "name the shell: vsphere-ai completion install bash")  # fmt: skip
     path = _place(chosen)
     if is_dry_run():
-        click.echo(f"{path} would be {'replaced' if path.exists() else 'written'}. Nothing was changed.")
+        would = "replaced" if path.exists() else "written"
+        show_document(form, written_files(("would-be-written", path)), f"{path} would be {would}. Nothing was changed.")
         return
     try:
         make_private_folder(path.parent)
         write_private(path, _script(context.find_root().command, chosen).encode())
     except OSError as error:
         raise Storage(f"{path}: {error.strerror}", f"print it instead: vsphere-ai completion {chosen}") from error
-    click.echo(f"{path} is written. New shells complete {PROGRAM}.")
-    if chosen == "zsh":
-        click.echo(f"zsh looks there if ~/.zshrc has: fpath=({path.parent} $fpath); autoload -Uz compinit; compinit")
-    if chosen == "bash":
-        click.echo("bash looks there if the package bash-completion is installed.")
+    needs = {
+        "zsh": f"zsh looks there if ~/.zshrc has: fpath=({path.parent} $fpath); autoload -Uz compinit; compinit",
+        "bash": "bash looks there if the package bash-completion is installed.",
+    }
+    more = [needs[chosen]] if chosen in needs else []
+    show_document(form, written_files(("written", path)), f"{path} is written. New shells complete {PROGRAM}.", *more)
 
 
 def _place(shell: str) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
@@ -25,8 +26,9 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
     click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
 )
+@output_option(names="examples.name")
 @changes_nothing
-def command(name: str, to: Path | None) -> None:
+def command(name: str, to: Path | None, form: str) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 
     NAME may be a folder (integrations/ci): then its examples are listed or copied.
@@ -37,14 +39,22 @@ def command(name: str, to: Path | None) -> None:
     """
     from vsphere_ai.app.project.example_files import copy_examples, example, examples
     from vsphere_ai.cli.console.streams import fitted
+    from vsphere_ai.documents.setup.files import ExampleEntry, ExamplesDocument, written_files
 
     if to is not None:
         copied = copy_examples(name, to)
-        for path, unchanged in copied:
-            click.echo(f"{path} is there already, the same." if unchanged else f"{path} is written.")
-    elif name and not examples(name):
-        click.echo(example(name), nl=False)
+        lines = (f"{path} is there already, the same." if same else f"{path} is written." for path, same in copied)
+        show_document(form, written_files(*(("unchanged" if same else "written", path) for path, same in copied)), *lines)
+        return
+    listed = examples(name)
+    if name and not listed:
+        text = example(name)
+        if form == "text":
+            click.echo(text, nl=False)
+            return
+        found = next(each for each in examples() if example(each.name) == text)
+        entries = [ExampleEntry(name=found.name, about=found.about, text=text)]
     else:
-        for each in examples(name):
-            click.echo(each.name)
-            click.echo(fitted(f"    {each.about}", "    "))
+        entries = [ExampleEntry(name=each.name, about=each.about, text=None) for each in listed]
+    lines = (line for each in listed for line in (each.name, fitted(f"    {each.about}", "    ")))
+    show_document(form, ExamplesDocument(examples=tuple(entries)), *lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import FILE, dry_run_option, is_dry_run, parallel_option, says_yes
 from vsphere_ai.errors import Denied, UsageError, VsphereAiError
 from vsphere_ai.model.names.name_ranges import shell_word
@@ -19,6 +21,7 @@ from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
     from vsphere_ai.app.project.init_project import FoundVCenter, ProjectResult
+    from vsphere_ai.documents.setup.files import ProjectDocument
     from vsphere_ai.model.records.project import ProjectVCenter
 
 HELP_ENTRY = "Set up", 20, "Write an inventory and a first playbook from what a vCenter has."
@@ -60,8 +63,9 @@ class Answers:
 @click.option("--fingerprint", default="", metavar="SHA256", help="Trust the certificate with this fingerprint.")
 @click.option("--ca-file", type=FILE, help="PEM file with the authority that signed the certificate.")
 @parallel_option
+@output_option()
 @dry_run_option
-def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, **given: str) -> int:
+def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, form: str, **given: str) -> int:
     """Start a project in FOLDER, or here: ask for a vCenter, and write an inventory and a first playbook.
 
     The playbook states what is there, so its first plan finds nothing to do. Nothing is changed in vCenter, no file is
@@ -75,16 +79,16 @@ def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, **give
     answers = Answers(**given, ca_file=str(ca_file.absolute()) if ca_file else "")
     if lab and any(vars(answers).values()):
         raise UsageError("--lab is instead of a vCenter and its account", "leave the other options out")
-    found = None if lab else _find(folder, answers)
+    found = None if lab else _find(folder, answers, form)
     if found is None:
         result = app.read_project(app.ProjectRequest(folder, parallel=parallel), show_event)
     else:
         result = _read(found, folder, answers, parallel)
-    _write(result, folder)
+    _write(result, folder, form)
     return 0
 
 
-def _find(folder: Path, answers: Answers) -> FoundVCenter | None:
+def _find(folder: Path, answers: Answers, form: str) -> FoundVCenter | None:
     """Return a vCenter whose certificate is trusted; None where the answer is the lab."""
     from vsphere_ai import app
 
@@ -101,7 +105,7 @@ def _find(folder: Path, answers: Answers) -> FoundVCenter | None:
                 raise
             _report(error)
             continue
-        return _trusted(found, answers)
+        return _trusted(found, answers, form)
 
 
 def _require_all(answers: Answers) -> None:
@@ -117,10 +121,10 @@ def _require_all(answers: Answers) -> None:
         )
 
 
-def _trusted(found: FoundVCenter, answers: Answers) -> FoundVCenter:
+def _trusted(found: FoundVCenter, answers: Answers, form: str) -> FoundVCenter:
     """Show a certificate, and ask where nothing vouches for it; the vCenter is then pinned to it."""
     for line in found.lines:
-        click.echo(safe(line))
+        click.echo(safe(line), err=form == "json")
     if found.trusted:
         return replace(found, vcenter=found.pinned()) if answers.fingerprint else found
     if answers.ca_file:
@@ -133,7 +137,7 @@ def _trusted(found: FoundVCenter, answers: Answers) -> FoundVCenter:
             "compare it with what the appliance's console shows, and give --fingerprint or --ca-file",
             rule="usage.no-terminal",
         )
-    click.echo("Compare the SHA-256 with what the console of the appliance shows.")
+    click.echo("Compare the SHA-256 with what the console of the appliance shows.", err=form == "json")
     if not says_yes("Trust this certificate? Type yes to confirm"):
         raise Denied(
             f"the certificate of {found.vcenter.address} is not trusted",
@@ -215,7 +219,7 @@ def _say(*lines: str) -> None:
         streams.say(streams.fitted(safe(line), "  "))
 
 
-def _write(result: ProjectResult, folder: Path) -> None:
+def _write(result: ProjectResult, folder: Path, form: str) -> None:
     from vsphere_ai import app
     from vsphere_ai.app.project.schemas import project_schemas
     from vsphere_ai.report.playbooks import project_text as text
@@ -226,30 +230,55 @@ def _write(result: ProjectResult, folder: Path) -> None:
         inventory: text.inventory_text(project),
         playbook: text.first_playbook(project, seen.estate, seen.plays, seen.remarks),
     }
+    files = texts | project_schemas(folder)
     if is_dry_run():
-        for path, content in texts.items():
-            click.echo(f"### {path}\n{content}", nl=False)
+        if form == "text":
+            for path, content in texts.items():
+                click.echo(f"### {path}\n{content}", nl=False)
+        else:
+            show_document(form, _document(result, files, None, ()))
         click.echo("Nothing was written.", err=True)
         return
-    texts |= project_schemas(folder)
-    app.write_new(texts)
-    counts = f"{counted(len(seen.estate.hosts), 'host')} and {counted(len(seen.estate.vms), 'VM')}"
-    click.echo(f"{inventory} and {playbook} are written, from {counts}; their schemas, for editors, are in schemas/.")
-    if seen.remarks:
-        click.echo(
-            f"Comments in {playbook.name} say what of {counted(len(seen.remarks), 'object')} is left out, and why."
-        )
+    app.write_new(files)
     unsafe = app.why_not_found(inventory)
-    if unsafe:
-        click.echo(f"{safe(unsafe)}, so the inventory has to be named with -i.")
-    click.echo("Next:")
-    for line in text.next_commands(
+    commands = text.next_commands(
         "" if folder == Path() else shell_word(str(folder)),
         _variable(project.vcenter, folder),
         playbook.name,
         inventory.name if unsafe else "",
-    ):
-        click.echo(f"  {line}")
+    )
+    show_document(form, _document(result, files, unsafe, commands), *_lines(result, folder, unsafe, commands))
+
+
+def _document(
+    result: ProjectResult, files: Iterable[Path], unsafe: str | None, commands: Sequence[str]
+) -> ProjectDocument:
+    """Return what was written, or would be; `unsafe` is None where the inventory is not there yet."""
+    from vsphere_ai.documents.setup.files import ProjectDocument, WrittenFile
+
+    seen, state = result.shown, "would-be-written" if is_dry_run() else "written"
+    return ProjectDocument(
+        files=tuple(WrittenFile.model_validate({"path": str(path), "state": state}) for path in files),
+        hosts=len(seen.estate.hosts),
+        vms=len(seen.estate.vms),
+        left_out=len(seen.remarks),
+        named_inventory=unsafe,
+        next=tuple(commands),
+    )
+
+
+def _lines(result: ProjectResult, folder: Path, unsafe: str, commands: Sequence[str]) -> Iterator[str]:
+    from vsphere_ai import app
+
+    seen, (inventory, playbook) = result.shown, app.project_files(folder)
+    counts = f"{counted(len(seen.estate.hosts), 'host')} and {counted(len(seen.estate.vms), 'VM')}"
+    yield f"{inventory} and {playbook} are written, from {counts}; their schemas, for editors, are in schemas/."
+    if seen.remarks:
+        yield f"Comments in {playbook.name} say what of {counted(len(seen.remarks), 'object')} is left out, and why."
+    if unsafe:
+        yield f"{safe(unsafe)}, so the inventory has to be named with -i."
+    yield "Next:"
+    yield from (f"  {line}" for line in commands)
 
 
 def _variable(vcenter: ProjectVCenter | None, folder: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, gathering, is_dry_run
 from vsphere_ai.cli.console.streams import doing
 from vsphere_ai.cli.setup import lab_defects, lab_faults
@@ -20,6 +20,7 @@ from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
 if TYPE_CHECKING:
+    from vsphere_ai.documents.lab import LabProcessDocument, ProcessResult
     from vsphere_ai.lab.front.process import LabSettings, RunningLab
 
 HELP_ENTRY = "Set up", 10, "Start and stop the simulated environment."
@@ -80,9 +81,15 @@ def _settings() -> type[LabSettings]:
     metavar="SECONDS",
     help="Give up after so long, even while the lab makes progress; no limit by default.",
 )
+@output_option()
 @dry_run_option
 def up(
-    scenario: Path | None, settings: LabSettings, faults: Path | None, seed: int | None, timeout: float | None
+    scenario: Path | None,
+    settings: LabSettings,
+    faults: Path | None,
+    seed: int | None,
+    timeout: float | None,
+    form: str,
 ) -> None:
     """Start the lab and say how to use it.
 
@@ -99,58 +106,79 @@ def up(
     rules = process.check_faults(faults) if faults is not None else ""
     running = process.find(directory)
     if running is not None:
-        if running.scenario_digest != process.check_scenario(scenario):
-            raise UsageError(
-                f"a lab with another scenario ({running.scenario}) is running", "stop it with: vsphere-ai lab down"
-            )
-        if faults is not None:
-            raise UsageError(
-                f"a lab is running already, on port {running.port}",
-                f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
-            )
-        if settings.run_jobs and not running.run_jobs:
-            raise UsageError("a lab without --run-jobs is running", "stop it with: vsphere-ai lab down")
-        click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
+        _require_same(running, process.check_scenario(scenario), faults, settings)
+        line = f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid})."
+        show_document(form, _process(running, "running"), line)
         return
     if scenario is not None:
         process.check_scenario(scenario)
     if is_dry_run():
-        click.echo(f"A lab with the scenario {scenario or 'of the package'} would start. Nothing was changed.")
+        line = f"A lab with the scenario {scenario or 'of the package'} would start. Nothing was changed."
+        show_document(form, _process(None, "would-start", scenario and str(scenario)), line)
         return
     running = process.start(directory, scenario, settings, patience=Patience(timeout, report=doing))
     doing("reading the environment")
     farm = running.get("/lab/farm")
-    click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
-    click.echo(overview(farm))
+    lines = [f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n"]
+    lines.append(overview(farm))
     if faults is not None:
         given = {"rules": rules, "file": str(faults), "seed": seed, "from_start": True}
         now = running.post("/lab/faults", given)
-        click.echo(f"\n{lab_faults.armed(now)}")
+        lines.append(f"\n{lab_faults.armed(now)}")
     if running.run_jobs:
-        click.echo(f"\n{_warned(directory)}")
-    click.echo(f"\nConnection data, certificate and passwords: {directory}")
-    click.echo("An inventory with the line `lab: true` uses this environment. Look at it with: vsphere-ai lab status")
+        lines.append(f"\n{_warned(directory)}")
+    lines.append(f"\nConnection data, certificate and passwords: {directory}")
+    lines.append("An inventory with the line `lab: true` uses this environment. Look at it with: vsphere-ai lab status")
+    show_document(form, _process(running, "started"), *lines)
+
+
+def _require_same(running: RunningLab, digest: str, faults: Path | None, settings: LabSettings) -> None:
+    """Refuse a lab that runs and is another one than that which was to be started."""
+    if running.scenario_digest != digest:
+        text = f"a lab with another scenario ({running.scenario}) is running"
+        raise UsageError(text, "stop it with: vsphere-ai lab down")
+    if faults is not None:
+        raise UsageError(
+            f"a lab is running already, on port {running.port}",
+            f"change its faults with: vsphere-ai lab faults set {shell_word(str(faults))}",
+        )
+    if settings.run_jobs and not running.run_jobs:
+        raise UsageError("a lab without --run-jobs is running", "stop it with: vsphere-ai lab down")
+
+
+def _process(lab: RunningLab | None, result: ProcessResult, scenario: str | None = None) -> LabProcessDocument:
+    from vsphere_ai.documents.lab import LabProcessDocument
+
+    if lab is None:
+        return LabProcessDocument(result=result, scenario=scenario)
+    return LabProcessDocument(
+        result=result,
+        scenario=lab.scenario,
+        pid=lab.pid,
+        url=f"https://127.0.0.1:{lab.port}/sdk",
+        folder=str(lab.directory),
+        run_jobs=lab.run_jobs,
+    )
 
 
 @command.command()
+@output_option()
 @dry_run_option
-def down() -> None:
+def down(form: str) -> None:
     """Stop the lab; what happened in it is forgotten.
 
     Exits 0, also where none runs.
     """
     from vsphere_ai.lab.front import process
 
-    active = process.find(lab_dir()) if is_dry_run() else None
-    if active is not None:
-        click.echo(
-            f"The lab with the scenario {active.scenario} (process {active.pid}) would stop. Nothing was changed."
-        )
-        return
-    if is_dry_run():
-        click.echo("No lab is running.")
-        return
-    click.echo("The lab is down." if process.stop(lab_dir()) else "No lab is running.")
+    active = process.find(lab_dir())
+    if is_dry_run() and active is not None:
+        line = f"The lab with the scenario {active.scenario} (process {active.pid}) would stop. Nothing was changed."
+        show_document(form, _process(active, "would-stop"), line)
+    elif is_dry_run() or not process.stop(lab_dir()):
+        show_document(form, _process(None, "not-running"), "No lab is running.")
+    else:
+        show_document(form, _process(active, "stopped"), "The lab is down.")
 
 
 @command.command()
@@ -180,22 +208,25 @@ def status(form: str, ledger: bool) -> None:
 
 
 @command.command()
+@output_option()
 @dry_run_option
-def reset() -> None:
+def reset(form: str) -> None:
     """Put the environment back to what its scenario says, without a restart.
 
     Exits 0, and 64 where no lab runs.
     """
+    from vsphere_ai.documents.lab import LabResetDocument
+
     running = _running()
+    changes, line = running.get("/lab/farm")["ledger"], f"The lab is back at the start of scenario {running.scenario}."
     if is_dry_run():
-        changes = running.get("/lab/farm")["ledger"]
-        click.echo(
+        line = (
             f"The lab would go back to the start of scenario {running.scenario}: {counted(changes, 'change')} would be "
             "forgotten. Nothing was changed."
         )
-        return
-    running.post("/lab/reset")
-    click.echo(f"The lab is back at the start of scenario {running.scenario}.")
+    else:
+        running.post("/lab/reset")
+    show_document(form, LabResetDocument(scenario=running.scenario, reset=not is_dry_run(), changes=changes), line)
 
 
 def overview(farm: dict[str, Any]) -> str:

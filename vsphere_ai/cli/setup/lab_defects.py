@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import click
 
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.cli.setup.lab_faults import Find
 from vsphere_ai.errors import UsageError
@@ -14,23 +15,28 @@ from vsphere_ai.errors import UsageError
 @click.command("plant")
 @click.argument("defects", nargs=-1, metavar="[DEFECT]...")
 @click.option("--clear", is_flag=True, help="Remove all of them.")
+@output_option()
 @dry_run_option
 @click.pass_obj
-def plant(find: Find, defects: tuple[str, ...], clear: bool) -> None:
+def plant(find: Find, defects: tuple[str, ...], form: str, clear: bool) -> None:
     """Inject hardware faults, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without one, list them.
 
     They replace those of before.
 
     Exits 0, and 64 where no lab runs.
     """
-    lab = find()
-    if is_dry_run() and (defects or clear):
-        _show(_wanted(lab.check_defects, defects))
-        click.echo("These would be the defects of the lab. Nothing was changed.")
-        return
-    if defects or clear:
-        lab.set_defects(*_wanted(lab.check_defects, defects))
-    _show(lab.get("/lab/defects")["defects"])
+    from vsphere_ai.documents.lab import LabDefectsDocument
+
+    lab, tried = find(), is_dry_run() and bool(defects or clear)
+    lines = ["These would be the defects of the lab. Nothing was changed."] if tried else []
+    if tried:
+        found = _wanted(lab.check_defects, defects)
+    else:
+        if defects or clear:
+            lab.set_defects(*_wanted(lab.check_defects, defects))
+        found = lab.get("/lab/defects")["defects"]
+    document = LabDefectsDocument.model_validate({"defects": found, "planted": not tried})
+    show_document(form, document, *_lines(found), *lines)
 
 
 def _wanted(check: Callable[[Sequence[object]], None], texts: Sequence[str]) -> list[Mapping[str, object]]:
@@ -49,10 +55,10 @@ def _wanted(check: Callable[[Sequence[object]], None], texts: Sequence[str]) -> 
     return [each for each in values if isinstance(each, dict)]
 
 
-def _show(found: Iterable[Mapping[str, object]]) -> None:
+def _lines(found: Iterable[Mapping[str, object]]) -> list[str]:
     lines = [
         f"{each['kind']}{': ' if len(each) > 1 else ''}"
         + ", ".join(f"{name} {value}" for name, value in each.items() if name != "kind")
         for each in found
     ]
-    click.echo("\n".join(lines or ["There are no defects."]))
+    return lines or ["There are no defects."]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted
@@ -16,6 +16,7 @@ from vsphere_ai.report.layout import table
 from vsphere_ai.security.files import MIB, read_text
 
 if TYPE_CHECKING:
+    from vsphere_ai.documents.lab import LabFaultsTriedDocument
     from vsphere_ai.documents.printed import PrintedDocument
 
 Find = Callable[[], Any]
@@ -30,37 +31,40 @@ def faults() -> None:
 @faults.command("set")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+@output_option()
 @dry_run_option
 @click.pass_obj
-def set_(find: Find, file: Path, seed: int | None) -> None:
+def set_(find: Find, file: Path, seed: int | None, form: str) -> None:
     """Replace the faults by those of a file.
 
     Exits 0, and 64 where no lab runs.
     """
     lab, text = find(), _text(file)
-    if not _tried(lab.count_rules, text, str(file), "replace those of the lab"):
-        click.echo(armed(lab.set_faults(text, file=str(file), seed=seed)))
+    if not _tried(form, lab.count_rules, text, str(file), "replace those of the lab"):
+        _show_rules(form, lab.set_faults(text, file=str(file), seed=seed))
 
 
 @faults.command()
 @click.argument("rule")
+@output_option()
 @dry_run_option
 @click.pass_obj
-def add(find: Find, rule: str) -> None:
+def add(find: Find, rule: str, form: str) -> None:
     """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'.
 
     Exits 0, and 64 where no lab runs.
     """
     lab = find()
-    if not _tried(lab.count_rules, rule, "rule", "be added to those of the lab"):
-        click.echo(armed(lab.add_faults(rule, file="rule")))
+    if not _tried(form, lab.count_rules, rule, "rule", "be added to those of the lab"):
+        _show_rules(form, lab.add_faults(rule, file="rule"))
 
 
 @faults.command()
 @click.argument("number", type=click.IntRange(1), metavar="NO")
+@output_option()
 @dry_run_option
 @click.pass_obj
-def release(find: Find, number: int) -> None:
+def release(find: Find, number: int, form: str) -> None:
     """Let go of what one rule holds up (NO in `list`); it does not strike again.
 
     Exits 0, and 64 where no lab runs.
@@ -68,11 +72,12 @@ def release(find: Find, number: int) -> None:
     found = find().get("/lab/faults")["rules"]
     if number > len(found):
         raise UsageError(f"there is no rule {number}", "vsphere-ai lab faults list shows them")
+    rule = found[number - 1]["rule"]
     if is_dry_run():
-        click.echo(f"Rule {number} would be released: {found[number - 1]['rule']}. Nothing was changed.")
+        show_document(form, _tried_rules(1), f"Rule {number} would be released: {rule}. Nothing was changed.")
         return
     find().release_fault(number)
-    click.echo(f"Rule {number} is released: {found[number - 1]['rule']}")
+    _show_rules(form, find().get("/lab/faults"), f"Rule {number} is released: {rule}")
 
 
 @faults.command("list")
@@ -107,35 +112,40 @@ def list_(find: Find, form: str) -> None:
 
 
 @faults.command()
+@output_option()
 @dry_run_option
 @click.pass_obj
-def clear(find: Find) -> None:
+def clear(find: Find, form: str) -> None:
     """Remove every rule; what hangs is let go.
 
     Exits 0, and 64 where no lab runs.
     """
     lab = find()
     if is_dry_run():
-        click.echo(f"{counted(len(lab.get('/lab/faults')['rules']), 'rule')} would be removed. Nothing was changed.")
+        count = len(lab.get("/lab/faults")["rules"])
+        show_document(form, _tried_rules(count), f"{counted(count, 'rule')} would be removed. Nothing was changed.")
         return
     lab.clear_faults()
-    click.echo("There are no faults any more.")
+    _show_rules(form, lab.get("/lab/faults"), "There are no faults any more.")
 
 
 @click.command()
+@output_option()
 @dry_run_option
 @click.pass_obj
-def mark(find: Find) -> None:
+def mark(find: Find, form: str) -> None:
     """Let `lab judge` judge from here.
 
     Exits 0, and 64 where no lab runs.
     """
+    from vsphere_ai.documents.lab import LabMarkDocument
+
     lab = find()
+    since = lab.get("/lab/farm")["ledger"] if is_dry_run() else lab.mark()
+    line = f"Judging starts after change {since}."
     if is_dry_run():
-        click.echo(f"Judging would start after change {lab.get('/lab/farm')['ledger']}. Nothing was changed.")
-        return
-    since = lab.mark()
-    click.echo(f"Judging starts after change {since}.")
+        line = f"Judging would start after change {since}. Nothing was changed."
+    show_document(form, LabMarkDocument(since=since, marked=not is_dry_run()), line)
 
 
 @click.command()
@@ -168,12 +178,29 @@ def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
     return int(not sound)
 
 
-def _tried(count: Callable[[str, str], int], text: str, file: str, what: str) -> bool:
+def _tried(form: str, count: Callable[[str, str], int], text: str, file: str, what: str) -> bool:
     """Show in a dry run how many rules a text has, and what they would do; return whether it is one."""
     if is_dry_run():
-        rules = counted(count(text, file), "rule")
-        click.echo(f"{rules} for faults would {what}. Nothing was changed.")
+        rules = count(text, file)
+        line = f"{counted(rules, 'rule')} for faults would {what}. Nothing was changed."
+        show_document(form, _tried_rules(rules), line)
     return is_dry_run()
+
+
+def _tried_rules(count: int) -> LabFaultsTriedDocument:
+    from vsphere_ai.documents.lab import LabFaultsTriedDocument
+
+    return LabFaultsTriedDocument(rules=count, dry_run=True)
+
+
+def _show_rules(form: str, found: dict[str, Any], line: str = "") -> None:
+    """Print the rules that a lab has now, or a line of text on them."""
+    if form == "json":
+        from vsphere_ai.documents.lab import LabFaultsDocument
+
+        print_document(LabFaultsDocument, found)
+    else:
+        click.echo(line or armed(found))
 
 
 def print_document(model: type[PrintedDocument], values: Mapping[str, object]) -> None:

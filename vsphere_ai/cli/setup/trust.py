@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import (
     agreed,
     dry_run_option,
@@ -20,7 +21,7 @@ from vsphere_ai.cli.console.options import (
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
-    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app import Emit, EstateRequest, Event
 
 HELP_ENTRY = "Set up", 40, "Show and store certificates and SSH keys."
 _YES = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask; only together with --fingerprint.")
@@ -36,9 +37,10 @@ def command() -> None:
 @inventory_options
 @click.option("--fingerprint", default="", metavar="SHA256", help="The SHA-256 fingerprint it must have.")
 @_YES
+@output_option()
 @dry_run_option
 @click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
-def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> int:
+def vcenter(estate: EstateRequest, fingerprint: str, form: str, yes: bool, write: bool) -> int:
     """Show the certificate of the vCenter NAME of the inventory, whether it is trusted, and how to trust it.
 
     Compare the fingerprint with what the appliance's console shows. A fingerprint that is not the one of
@@ -47,7 +49,9 @@ def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> 
     from vsphere_ai import app
 
     request = app.TrustVCenterRequest(_confirming(yes, fingerprint), estate, fingerprint, write)
-    return app.trust_vcenter(request, show_event)
+    result = app.trust_vcenter(request, _beside(form))
+    show_document(form, result.document)
+    return result.exit_code
 
 
 @command.command("host")
@@ -55,8 +59,9 @@ def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> 
 @vcenter_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a host may have; repeatable.")
 @_YES
+@output_option(names="keys.name")
 @dry_run_option
-def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
+def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], form: str, yes: bool) -> int:
     """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
 
     Names and ranges such as esx-[01:16].example.com are taken as they are; for globs and clusters vCenter is asked.
@@ -65,7 +70,9 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes:
     from vsphere_ai import app
 
     request = app.TrustHostsRequest(_confirming(yes, fingerprint), pattern, estate, fingerprint)
-    return app.trust_hosts(request, show_event)
+    result = app.trust_hosts(request, _beside(form))
+    show_document(form, result.document)
+    return result.exit_code
 
 
 @command.command("guest")
@@ -73,8 +80,9 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes:
 @variable_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a guest may have; repeatable.")
 @_YES
+@output_option(names="keys.name")
 @dry_run_option
-def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
+def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], form: str, yes: bool) -> int:
     """Show the SSH host keys of the guests of VMs and keep them in the known_hosts file of `guests:`.
 
     The VMs are those of a playbook's sets, or those that PATTERN means; vCenter is asked for their addresses.
@@ -85,7 +93,23 @@ def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: b
     from vsphere_ai import app
 
     request = app.TrustGuestsRequest(_confirming(yes, fingerprint), app.meant(what, estate), fingerprint)
-    return app.trust_guests(request, show_event)
+    result = app.trust_guests(request, _beside(form))
+    show_document(form, result.document)
+    return result.exit_code
+
+
+def _beside(form: str) -> Emit:
+    """Return what shows events; lines of the text go to standard error where a document is printed."""
+
+    def emit(event: Event) -> None:
+        from vsphere_ai.app.events import OutputLine
+
+        if form == "json" and isinstance(event, OutputLine):
+            click.echo(event.text, err=True)
+        else:
+            show_event(event)
+
+    return emit
 
 
 def _confirming(yes: bool, fingerprint: str | Sequence[str]) -> Callable[[str], bool]:

@@ -24,6 +24,7 @@ from vsphere_ai.language.inventories.inventory_fields import (
 )
 from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventories.inventory_leaves import Leaf, read_leaves
+from vsphere_ai.language.inventories.inventory_notify import NotifySettings
 from vsphere_ai.language.inventories.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.inventories.inventory_variables import VARS, read_inventory_values, refuse_variables
 from vsphere_ai.language.inventories.selectors import HostGroup, VmSelector
@@ -32,6 +33,7 @@ from vsphere_ai.language.yaml_files.merge_keys import load
 from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.language.yaml_files.variable_values import FOR_ANCHORS, InventoryValues
 from vsphere_ai.model.names.networks import AddressRange
+from vsphere_ai.model.records.notify_request import NotifyRequest
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.security.file_ownership import gap
 from vsphere_ai.security.state_dir import lab_dir
@@ -133,6 +135,7 @@ class Inventory:
     vms: Mapping[str, InventoryGroup] = field(default_factory=dict)
     ssh: SshSettings | None = None
     guests: GuestsSettings | None = None
+    notify: NotifySettings | None = None
     pools: Mapping[str, AddressPool] = field(default_factory=dict)
     reserved: tuple[AddressRange, ...] = ()
     """Addresses that no pool gives away."""
@@ -153,6 +156,14 @@ class Inventory:
         own = self.vcenters[name]
         return replace(self, ssh=own.ssh or self.ssh, guests=own.guests or self.guests)
 
+    @property
+    def notify_request(self) -> NotifyRequest:
+        """Who is notified unless options name others."""
+        if self.notify is None:
+            return NotifyRequest()
+        command, webhook, secret = (text or "" for text in (self.notify.command, self.notify.webhook, self.notify.secret))
+        return NotifyRequest(command, webhook, secret, self.path, self.path)
+
     def groups(self, kind: TargetKind) -> Mapping[str, InventoryGroup]:
         """Return the groups of hosts or of VMs; there are none of datacenters."""
         return {"host": self.hosts, "vm": self.vms}.get(kind, {})
@@ -167,6 +178,7 @@ class _File(InventorySection):
     vms: Mapping[str, Any] = {}
     ssh: Any = None
     guests: Any = None
+    notify: Any = None
     pools: Mapping[str, Any] = {}
     reserved_addresses: tuple[Any, ...] = ()
     leaves: Mapping[str, Any] = {}
@@ -200,6 +212,9 @@ def load_inventory(path: Path) -> Inventory:
         ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if "ssh" in given else None,
         guests=validate(GuestsSettings, file.guests, place.inside(("guests",)), context=base)
         if "guests" in given
+        else None,
+        notify=validate(NotifySettings, file.notify, place.inside(("notify",)), context=base)
+        if "notify" in given
         else None,
         base=base,
         lab=file.lab,

@@ -41,7 +41,16 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _reference(text: object, info: ValidationInfo) -> str:
-    reference = secret_ref.require_reference(text)
+    return placed_reference(text, info, "password")
+
+
+def _secret(text: object, info: ValidationInfo) -> str:
+    return placed_reference(text, info, "secret")
+
+
+def placed_reference(text: object, info: ValidationInfo, what: str) -> str:
+    """Return a reference to a secret, its file relative to the inventory; `ValueError` for what is none."""
+    reference = secret_ref.require_reference(text, what)
     kind, _, path = reference.partition(":")
     return f"file:{_absolute(path, info)}" if kind == "file" else reference
 
@@ -72,6 +81,7 @@ def split_peer(text: str, port: int) -> tuple[str, int]:
 Address = Annotated[str, AfterValidator(_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Password = Annotated[str, BeforeValidator(_reference)]
+SecretReference = Annotated[str, BeforeValidator(_secret)]
 FilePath = Annotated[str, AfterValidator(_absolute)]
 """A path, which is read relative to the folder of the inventory."""
 Peer = Annotated[str, AfterValidator(_peer)]

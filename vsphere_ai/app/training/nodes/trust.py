@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vsphere_ai.app.estate.scope import inventory_of
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.project.trust import AT_ONCE, ShownKey, keep_shown, shown_by
+from vsphere_ai.app.project.trust import AT_ONCE, KeyTrust, ShownKey, keep_shown, shown_by
 from vsphere_ai.app.training.nodes.listed import NodesRequest, list_nodes
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.errors import Denied, Unreachable, UsageError
@@ -30,8 +30,8 @@ class TrustGuestsRequest:
     fingerprints: tuple[str, ...] = ()
 
 
-def trust_guests(request: TrustGuestsRequest, emit: Emit = ignore) -> int:
-    """Show the SSH host keys of guests and keep those that are new once that is confirmed; return the exit code.
+def trust_guests(request: TrustGuestsRequest, emit: Emit = ignore) -> KeyTrust:
+    """Show the SSH host keys of guests and keep those that are new once that is confirmed.
 
     vCenter is asked for the addresses, and for the fingerprints that guests report. `Denied` when a guest shows none of
     those, or none of the given ones.
