@@ -123,8 +123,8 @@ def test_references_of_an_inventory_begin_in_its_folder(send, tmp_path, monkeypa
 
 def test_a_url_behind_a_reference_of_an_inventory_is_refused_by_that_place(tmp_path, monkeypatch):
     monkeypatch.setenv("HOOK_URL", "http://example.com/T0KEN")
+    request = NotifyRequest(notify_webhook="env:HOOK_URL", webhook_inventory=tmp_path / "inventory.yml")
     with pytest.raises(UsageError, match=r"^notify.webhook of .*/inventory.yml: ") as raised:
-        request = NotifyRequest(notify_webhook="env:HOOK_URL", webhook_inventory=tmp_path / "inventory.yml")
         Notifier(request, lambda _: None)
     assert "T0KEN" not in raised.value.message
 

@@ -30,7 +30,7 @@ def test_it_is_the_request_of_a_command_without_options(tmp_path):
     ("text", "column", "message"),
     [
         ("{command: ' '}", 19, "contains no program"),
-        ("{command: \"a 'b\"}", 19, "cannot be split"),
+        ('{command: "a \'b"}', 19, "cannot be split"),
         ("{command: [a, b]}", 19, "command"),
         ("{webhook: 'http://hooks.example.com/T0KEN'}", 19, "without encryption"),
         ("{webhook: 'https://user:T0KEN@hooks.example.com/'}", 19, "a user or a password"),
@@ -60,7 +60,10 @@ OF_INVENTORY = NotifyRequest("program", "https://a.example.com/", "env:KEY", Pat
     ("options", "expected"),
     [
         (NotifyRequest(), OF_INVENTORY),
-        (NotifyRequest("mine"), NotifyRequest("mine", "https://a.example.com/", "env:KEY", Path("i.yml"), Path("i.yml"))),
+        (
+            NotifyRequest("mine"),
+            NotifyRequest("mine", "https://a.example.com/", "env:KEY", Path("i.yml"), Path("i.yml")),
+        ),
         (NotifyRequest("", "https://b.example.com/"), NotifyRequest("program", "https://b.example.com/")),
         (
             NotifyRequest("", "", "env:MY_KEY"),

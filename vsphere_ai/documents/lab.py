@@ -9,7 +9,6 @@ from pydantic import Field, JsonValue
 from vsphere_ai.documents.part import DocumentPart
 from vsphere_ai.documents.printed import PrintedDocument
 
-
 ProcessResult = Literal["started", "running", "would-start", "stopped", "would-stop", "not-running"]
 
 

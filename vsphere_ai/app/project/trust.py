@@ -20,7 +20,7 @@ from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.secure_shell.ssh import fetch_host_key
 from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.connect.tls import Endpoint, colons, digest
-from vsphere_ai.documents.setup.trust import KeyTrustDocument, ShownKeyDocument, Verdict, VcenterTrustDocument
+from vsphere_ai.documents.setup.trust import KeyTrustDocument, ShownKeyDocument, VcenterTrustDocument, Verdict
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
 from vsphere_ai.language.inventories.patterns import GLOB, REF, PatternError, Term, expand, parse, split
 from vsphere_ai.language.inventories.selection import select
@@ -104,7 +104,7 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> VCenterT
             kept = _keep(loaded, chosen, der, write=request.write, emit=emit)
     document = VcenterTrustDocument(
         vcenter=chosen.name, address=str(endpoint), sha256=tls.colons(seen), trusted=distrusted is None, trusted_by=by,
-        confirmed=confirmed, file=kept.file and str(kept.file), inventory_line=kept.line,
+        confirmed=confirmed, file=str(kept.file) if kept.file else None, inventory_line=kept.line,
     )  # fmt: skip
     return VCenterTrust(document, confirmed)
 

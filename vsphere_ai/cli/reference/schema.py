@@ -40,7 +40,9 @@ def command(name: str | None, to: Path | None, form: str) -> None:
             raise UsageError("--to needs the name of a schema", f"there are: {', '.join(schemas())}")
         width = max(map(len, schemas()))
         entries = tuple(SchemaEntry(name=each, of=what) for each, what in schemas().items())
-        show_document(form, SchemasDocument(schemas=entries), *(f"{each:{width}}  {what}" for each, what in schemas().items()))
+        show_document(
+            form, SchemasDocument(schemas=entries), *(f"{each:{width}}  {what}" for each, what in schemas().items())
+        )
     elif to is None:
         click.echo(schema(name), nl=False)
     else:

@@ -44,7 +44,9 @@ def command(name: str, to: Path | None, form: str) -> None:
     if to is not None:
         copied = copy_examples(name, to)
         lines = (f"{path} is there already, the same." if same else f"{path} is written." for path, same in copied)
-        show_document(form, written_files(*(("unchanged" if same else "written", path) for path, same in copied)), *lines)
+        show_document(
+            form, written_files(*(("unchanged" if same else "written", path) for path, same in copied)), *lines
+        )
         return
     listed = examples(name)
     if name and not listed:

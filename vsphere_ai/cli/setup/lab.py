@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from vsphere_ai.lab.front.process import LabSettings, RunningLab
 
 HELP_ENTRY = "Set up", 10, "Start and stop the simulated environment."
+
+
+@dataclass(frozen=True)
+class PlannedFaults:
+    """A file with faults from the start of a lab on, and the seed of those of some probability."""
+
+    faults: Path | None = None
+    seed: int | None = None
 
 
 @click.group("lab")
@@ -71,10 +80,14 @@ def _settings() -> type[LabSettings]:
         "--run-jobs", is_flag=True, help="Guests run jobs: commands in them are processes on this machine, as you."
     ),
 )
-@click.option(
-    "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
+@gathering(
+    "planned",
+    lambda: PlannedFaults,
+    click.option(
+        "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
+    ),
+    lab_faults.SEED,
 )
-@click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
 @click.option(
     "--timeout",
     type=click.FloatRange(1),
@@ -83,14 +96,7 @@ def _settings() -> type[LabSettings]:
 )
 @output_option()
 @dry_run_option
-def up(
-    scenario: Path | None,
-    settings: LabSettings,
-    faults: Path | None,
-    seed: int | None,
-    timeout: float | None,
-    form: str,
-) -> None:
+def up(scenario: Path | None, settings: LabSettings, planned: PlannedFaults, timeout: float | None, form: str) -> None:
     """Start the lab and say how to use it.
 
     It is waited for while it makes progress.
@@ -100,7 +106,7 @@ def up(
     from vsphere_ai.lab.front import process
     from vsphere_ai.lab.front.starting import Patience
 
-    directory = lab_dir()
+    directory, faults = lab_dir(), planned.faults
     if directory.parent == state_dir() and not is_dry_run():
         own_state_dir()  # whatever the umask is: journals will be kept in it too
     rules = process.check_faults(faults) if faults is not None else ""
@@ -114,7 +120,7 @@ def up(
         process.check_scenario(scenario)
     if is_dry_run():
         line = f"A lab with the scenario {scenario or 'of the package'} would start. Nothing was changed."
-        show_document(form, _process(None, "would-start", scenario and str(scenario)), line)
+        show_document(form, _process(None, "would-start", str(scenario) if scenario else None), line)
         return
     running = process.start(directory, scenario, settings, patience=Patience(timeout, report=doing))
     doing("reading the environment")
@@ -122,7 +128,7 @@ def up(
     lines = [f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n"]
     lines.append(overview(farm))
     if faults is not None:
-        given = {"rules": rules, "file": str(faults), "seed": seed, "from_start": True}
+        given = {"rules": rules, "file": str(faults), "seed": planned.seed, "from_start": True}
         now = running.post("/lab/faults", given)
         lines.append(f"\n{lab_faults.armed(now)}")
     if running.run_jobs:

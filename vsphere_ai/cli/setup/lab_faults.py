@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Find = Callable[[], Any]
 """Returns the running lab, or says that there is none."""
+SEED = click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
 
 
 @click.group()
@@ -30,7 +31,7 @@ def faults() -> None:
 
 @faults.command("set")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+@SEED
 @output_option()
 @dry_run_option
 @click.pass_obj

@@ -161,7 +161,9 @@ class Inventory:
         """Who is notified unless options name others."""
         if self.notify is None:
             return NotifyRequest()
-        command, webhook, secret = (text or "" for text in (self.notify.command, self.notify.webhook, self.notify.secret))
+        command, webhook, secret = (
+            text or "" for text in (self.notify.command, self.notify.webhook, self.notify.secret)
+        )
         return NotifyRequest(command, webhook, secret, self.path, self.path)
 
     def groups(self, kind: TargetKind) -> Mapping[str, InventoryGroup]:
