@@ -16,6 +16,7 @@ from vsphere_ai.cli.console.options import (
     moved_options,
     number_options,
     reboot_option,
+    yes_to,
 )
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun, run_output_options
 from vsphere_ai.errors import UsageError
@@ -33,7 +34,7 @@ HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
 @moved_options
 @run_output_options
 @lock_option
-@click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask, even when there is more to do than was approved.")
+@yes_to("Do not ask, even when there is more to do than was approved.")
 @dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import (
     destroy_option,
     dry_run_option,
+    force_option,
     is_dry_run,
     lock_option,
     variable_estate_options,
@@ -31,7 +31,7 @@ HELP_ENTRY = "Change the environment", 40, "Destroy the VMs of sets, with all th
 @lock_option
 @yes_option
 @destroy_option
-@click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
+@force_option
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @dry_run_option
 def command(

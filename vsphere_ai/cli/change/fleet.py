@@ -14,7 +14,6 @@ from vsphere_ai.cli.change.fleet_options import plan_place, run_place, vcenters_
 from vsphere_ai.cli.change.fleet_progress import FleetProgress, listener
 from vsphere_ai.cli.change.fleet_worker import worker
 from vsphere_ai.cli.console import signals, streams
-from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
     FILE,
@@ -37,6 +36,7 @@ from vsphere_ai.cli.console.options import (
     verbose_option,
     width,
     yes_option,
+    yes_to,
 )
 from vsphere_ai.errors import Conflict, UsageError
 from vsphere_ai.model.names.name_ranges import quoted, shell_word
@@ -170,7 +170,7 @@ def apply(
 @output_option()
 @verbose_option
 @quiet_option
-@click.option("--yes", cls=EachTime, is_flag=True, help="Approve additional changes.")
+@yes_to("Approve additional changes.")
 @dry_run_option
 def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from vsphere_ai.cli.console.options import FILE, gathering
+from vsphere_ai.cli.console.options import FILE, comma_list, gathering
 
 if TYPE_CHECKING:
     from vsphere_ai.fleet.place import PlaceRequest
@@ -19,7 +19,7 @@ vcenters_option = click.option(
     "vcenters",
     default="",
     metavar="NAME[,NAME]",
-    callback=lambda _context, _option, text: tuple(n.strip() for n in text.split(",") if n.strip()),
+    callback=comma_list,
     help="Only these vCenters. [default: all of the inventory]",
 )
 executor_option = click.option(

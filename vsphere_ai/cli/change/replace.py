@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
     dry_run_option,
+    force_option,
     is_dry_run,
     lock_option,
     variable_run_options,
@@ -35,7 +35,7 @@ HELP_ENTRY = "Change the environment", 50, "Recreate VMs of a set, with the same
 @yes_option
 @dry_run_option
 @destroy_option
-@click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
+@force_option
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **more: bool
 ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import click
 
@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from vsphere_ai.documents.findings import FindingsDocument
     from vsphere_ai.model.finding import FailOn, Finding
 
-fail_on_option = click.option(
-    "--fail-on",
-    type=click.Choice(("warn", "unknown", "fail", "never")),
-    default="unknown",
-    show_default=True,
-    help="Least verdict that the exit code reports: 1 for unknown, 2 for warn and fail.",
-)
+F = TypeVar("F", bound=Callable[..., int | None])
+
+
+def failing_on(default: FailOn) -> Callable[[F], F]:
+    """Add ``--fail-on`` with a default."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(("warn", "unknown", "fail", "never")),
+        default=default,
+        show_default=True,
+        help="Least verdict that the exit code reports: 1 for unknown, 2 for warn and fail.",
+    )
+
+
+fail_on_option = failing_on("unknown")
 
 
 @dataclass(frozen=True)

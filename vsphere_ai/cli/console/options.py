@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import reduce, wraps
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.defaults import EachTime, InventoryOption
@@ -29,12 +31,22 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 STREAM = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 """The same; - is standard input."""
 MOVED = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
+SHORTEST_INTERVAL = 5
+"""Seconds between two readings: what vCenter and hosts are asked at most."""
 ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
 
 inventory_option = click.option("-i", "--inventory", cls=InventoryOption, type=FILE, help="Inventory file.")
 vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
-yes_option = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask.")
+
+
+def yes_to(what: str) -> Callable[[F], F]:
+    """Add ``--yes``, which answers the questions of this one call; `what` it does."""
+    return click.option("--yes", cls=EachTime, is_flag=True, help=what)
+
+
+yes_option = yes_to("Do not ask.")
+force_option = click.option("--force", cls=EachTime, is_flag=True, help="Power off guests that cannot be shut down.")
 DRY_RUN = "vsphere_ai.dry_run"
 """Where click keeps for a command whether it is a dry run."""
 
@@ -77,7 +89,12 @@ def is_dry_run() -> bool:
     return context is not None and bool(context.meta.get(DRY_RUN))
 
 
-full_option = click.option("--full", is_flag=True, help="Do not group identical targets.")
+def show_all(what: str) -> Callable[[F], F]:
+    """Add ``--full``, which shows what is grouped without it; `what` it does."""
+    return click.option("--full", is_flag=True, help=what)
+
+
+full_option = show_all("Do not group identical targets.")
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Show each step of the run in a line of its own.")
 quiet_option = click.option(
     "-q",
@@ -133,16 +150,45 @@ lock_option = click.option(
     type=click.Choice(("none", "local", "vcenter")),
     help="Keep other runs away: on this machine, also on others, or not at all. [default: local]",
 )
+
+
+def interval_option(when: str = "") -> Callable[[F], F]:
+    """Add ``--interval``: seconds between two readings of a command that goes on; `when` it does."""
+    return click.option(
+        "--interval",
+        type=click.FloatRange(SHORTEST_INTERVAL),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help=f"{when}Seconds between two readings.",
+    )
+
+
 moved_inventory_option = click.option("-i", "--inventory", cls=EachTime, type=FILE, help=MOVED)
 limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
-kind_option = click.option(
-    "--kind",
-    "only_kinds",
-    metavar="KIND[,KIND]",
-    default="",
-    callback=lambda _context, _option, text: tuple(dict.fromkeys(k.strip() for k in text.split(",") if k.strip())),
-    help="Only these resource types of the playbook.",
-)
+
+
+def comma_list(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
+    """Return the names of an option whose value is ``NAME[,NAME]``, each once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _kinds(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    done, comma, last = begun.rpartition(",")
+    pages = (resources.files("vsphere_ai") / "docs" / "kinds").iterdir()  # quicker than to import the kinds
+    known = sorted(page.name.removesuffix(".md") for page in pages)
+    return [CompletionItem(f"{done}{comma}{name}") for name in known if name.startswith(last)]
+
+
+def kinds_option(name: str, what: str) -> Callable[[F], F]:
+    """Add ``--kind``, which a command gets by a name as a tuple; `what` it leaves."""
+    metavar = "KIND[,KIND]"
+    return click.option(
+        "--kind", name, metavar=metavar, default="", callback=comma_list, shell_complete=_kinds, help=what
+    )
+
+
+kind_option = kinds_option("only_kinds", "Only these resource types of the playbook.")
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."
 )

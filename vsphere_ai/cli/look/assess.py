@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.findings import failing_on
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, variable_estate_options, width
+from vsphere_ai.cli.train.options import attest_option
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,14 +44,8 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
 
 @click.command("assess")
 @click.argument("playbook", required=False, type=FILE)
-@click.option("--attest", type=FILE, help="File of attestations (manual checks).")
-@click.option(
-    "--fail-on",
-    type=click.Choice(("fail", "unknown", "warn", "never")),
-    default="fail",
-    show_default=True,
-    help="Least verdict that the exit code reports: 1 for unknown, 2 for warn and fail.",
-)
+@attest_option("attest")
+@failing_on("fail")
 @click.option(
     "--questions",
     is_flag=True,

@@ -18,6 +18,7 @@ from vsphere_ai.cli.console.options import (
     dry_run_option,
     gathering,
     inventory_option,
+    show_all,
     variable_options,
     vcenter_options,
     yes_option,
@@ -87,7 +88,7 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
 
 @command.command("verify")
 @vcenter_options
-@click.option("--full", is_flag=True, help="Do not group identical findings.")
+@show_all("Do not group identical findings.")
 @fail_on_option
 @output_option()
 @changes_nothing

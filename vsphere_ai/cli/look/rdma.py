@@ -10,7 +10,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import changes_nothing, estate_options, width
+from vsphere_ai.cli.console.options import changes_nothing, estate_options, show_all, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -52,7 +52,7 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @command.command("trace")
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
-@click.option("--full", is_flag=True, help="Show every path and every pair of VMs, also those that are alike.")
+@show_all("Show every path and every pair of VMs, also those that are alike.")
 @fail_on_option
 @output_option("text", "json", "playbook")
 @changes_nothing

@@ -12,7 +12,14 @@ from click.core import ParameterSource
 
 from vsphere_ai.cli.console import streams, web_extra
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, to_option, variable_estate_options
+from vsphere_ai.cli.console.options import (
+    FILE,
+    changes_nothing,
+    gathering,
+    interval_option,
+    to_option,
+    variable_estate_options,
+)
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
     from vsphere_ai.web.run import ServeRequest
 
 HELP_ENTRY = "Look, and compare", 80, "Serve pages on 127.0.0.1, or print metrics, read-only."
-SHORTEST = 5
 """Seconds between two readings, at least."""
 
 
@@ -49,14 +55,7 @@ def _request() -> type[ServeRequest]:
     "request",
     _request,
     click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. [default: a free one]"),
-    click.option(
-        "--interval",
-        type=click.FloatRange(SHORTEST),
-        default=60.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Seconds between two readings.",
-    ),
+    interval_option(),
     click.option(
         "--metrics-token",
         default="",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import changes_nothing, estate_options, to_option
+from vsphere_ai.cli.console.options import changes_nothing, estate_options, kinds_option, to_option
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,21 +19,14 @@ if TYPE_CHECKING:
 HELP_ENTRY = "Look, and compare", 10, "Write the live state as a playbook."
 
 
-def _kinds(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    done, comma, last = begun.rpartition(",")
-    pages = (resources.files("vsphere_ai") / "docs" / "kinds").iterdir()  # quicker than to import the kinds
-    known = sorted(page.name.removesuffix(".md") for page in pages)
-    return [CompletionItem(f"{done}{comma}{name}") for name in known if name.startswith(last)]
-
-
 @click.command("show")
 @click.argument("what", metavar="[PATTERN]", required=False, default="")
 @estate_options
-@click.option("--kind", metavar="KIND[,KIND]", default="", help="Only these resource types.", shell_complete=_kinds)
+@kinds_option("kinds", "Only these resource types.")
 @to_option("Write the playbook to FILE, which must not be there yet.")
 @output_option("yaml", "json", names="objects.name")
 @changes_nothing
-def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequest) -> int:
+def command(what: str, kinds: tuple[str, ...], to: Path | None, form: str, estate: EstateRequest) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Targets that have the same settings are one play, with their names as ranges. Planning the result finds nothing to
@@ -54,7 +45,6 @@ def command(what: str, kind: str, to: Path | None, form: str, estate: EstateRequ
         raise UsageError(f"--to writes a playbook, and --output is {form}", "leave one of them out")
     if to:
         app.require_absent([to])
-    kinds = tuple(each.strip() for each in kind.split(",") if each.strip())
     result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit), kinds), show_event)
     near = schema_near("playbook", to.parent if to else Path())
     text = f"{MODELINE.format(near)}\n" if near else ""

@@ -12,7 +12,14 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.notifying import Notifications, notify_options, now
-from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, playbook_options, quiet_option
+from vsphere_ai.cli.console.options import (
+    FILE,
+    changes_nothing,
+    gathering,
+    interval_option,
+    playbook_options,
+    quiet_option,
+)
 from vsphere_ai.model.text import duration, safe
 
 if TYPE_CHECKING:
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
     from vsphere_ai.app.watching.watch_playbook import Seen
 
 HELP_ENTRY = "Look, and compare", 20, "Compare hosts and VMs with a playbook; exits 2 on differences."
-SHORTEST = 5
 """Seconds between two readings, at least: after a change a reading costs vCenter as much as a plan does."""
 
 
@@ -36,14 +42,7 @@ def _request() -> type[WatchRequest]:
     "request",
     _request,
     click.argument("playbook", type=FILE),
-    click.option(
-        "--interval",
-        type=click.FloatRange(SHORTEST),
-        default=60.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="With --watch: seconds between two readings.",
-    ),
+    interval_option("With --watch. "),
 )
 @notify_options
 @output_option()

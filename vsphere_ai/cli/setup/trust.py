@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.console.defaults import EachTime
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option, show_document
 from vsphere_ai.cli.console.options import (
@@ -17,6 +16,7 @@ from vsphere_ai.cli.console.options import (
     is_dry_run,
     variable_options,
     vcenter_options,
+    yes_to,
 )
 from vsphere_ai.errors import UsageError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import Emit, EstateRequest, Event
 
 HELP_ENTRY = "Set up", 40, "Show and store certificates and SSH keys."
-_YES = click.option("--yes", cls=EachTime, is_flag=True, help="Do not ask; only together with --fingerprint.")
+_YES = yes_to("Do not ask; only together with --fingerprint.")
 
 
 @click.group("trust")

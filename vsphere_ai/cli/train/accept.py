@@ -14,6 +14,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, gathering, variable_run_options, width
+from vsphere_ai.cli.train.options import attest_option, profile_option, set_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AcceptRequest
@@ -37,7 +38,7 @@ _options = gathering(
     _request,
     click.argument("playbook", type=FILE),
     click.option("--certificate", type=FILE, required=True, help="File of the certificate; it goes on from it."),
-    click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+    set_option(),
     click.option(
         "--gate",
         "gates",
@@ -46,8 +47,8 @@ _options = gathering(
         default=_GATES,
         help="Carry out only this gate; repeatable. [default: all but megatron]",
     ),
-    click.option("--attest", "attestations", type=FILE, help="Attestations (manual checks)."),
-    click.option("--profile", type=FILE, help="What a healthy VM is like: vsphere-ai health --learn."),
+    attest_option("attestations"),
+    profile_option,
     click.option("--baseline", type=FILE, help="What benchmarks have to reach: vsphere-ai bench parse --learn."),
     click.option("--again", is_flag=True, help="Measure everything again."),
     click.option(

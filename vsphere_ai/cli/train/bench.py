@@ -15,15 +15,21 @@ from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_crossover import crossover
 from vsphere_ai.cli.train.bench_nodes import (
-    BASELINE,
-    NO_PREFLIGHT,
     NODES,
-    TOLERANCE,
     meant,
     nodes_request,
     without_lines,
 )
 from vsphere_ai.cli.train.bench_training import COMMANDS
+from vsphere_ai.cli.train.options import (
+    baseline_option,
+    learn_option,
+    preflight_option,
+    run_timeout_option,
+    slowdown_option,
+    suffix_option,
+    tolerance_option,
+)
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -56,8 +62,8 @@ def _parse_request() -> type[ParseRequest]:
     click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)),
     click.option("--ranks", type=click.IntRange(1), help="Ranks that the runs were started with."),
     click.option("--gpu", default="", metavar="NAME", help="GPU of the runs, such as A100, for published figures."),
-    BASELINE,
-    TOLERANCE,
+    baseline_option,
+    tolerance_option,
     click.option("--learn", "learned", type=FILE, help="Write a baseline of the runs that passed."),
 )
 @click.option("--summary", is_flag=True, help="Leave out the tables.")
@@ -109,7 +115,7 @@ def _options() -> type[NcclOptions]:
     click.option("--graph", type=click.IntRange(0), default=0, show_default=True, help="Replays of a CUDA graph."),
     click.option("--gpus", type=click.IntRange(1), help="GPUs per VM. [default: all]"),
     click.option("--folder", default="", metavar="PATH", help="Folder of the programs in the guests."),
-    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi."),
+    suffix_option,
 )
 @gathering(
     "options",
@@ -119,20 +125,16 @@ def _options() -> type[NcclOptions]:
     click.option(
         "--transports", "layers", is_flag=True, help="Measure pairs of VMs on each way: NVLink, NICs, sockets."
     ),
-    NO_PREFLIGHT,
-    click.option(
-        "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
-    ),
+    preflight_option,
+    slowdown_option,
     click.option(
         "--runs", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs per trial, the median."
     ),
     click.option("--reference", type=click.FloatRange(0, min_open=True), help="GB/s that trials are compared with."),
-    click.option(
-        "--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds that a run may take."
-    ),
-    BASELINE,
-    TOLERANCE,
-    click.option("--learn", "learned", type=FILE, help="Write a baseline of what was measured."),
+    run_timeout_option(600.0),
+    baseline_option,
+    tolerance_option,
+    learn_option("a baseline of what was measured"),
 )
 @variable_options
 @output_option()

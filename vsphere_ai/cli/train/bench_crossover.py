@@ -21,6 +21,7 @@ from vsphere_ai.cli.console.options import (
 )
 from vsphere_ai.cli.console.run_output import RunOutput, ShownRun
 from vsphere_ai.cli.train.bench_nodes import NODES, meant, nodes_request
+from vsphere_ai.cli.train.options import run_timeout_option, slowdown_option, suffix_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -50,11 +51,9 @@ def _options() -> type[CrossoverOptions]:
     click.option("--to-host", default="", metavar="HOST", help="Host to move it to. [default: one that takes it]"),
     click.option("--swap-with", default="", metavar="VM", help="VM to change hosts with."),
     click.option("--partner", default="", metavar="VM", help="VM to measure it with."),
-    click.option(
-        "--slowdown", type=click.FloatRange(0.01, 0.9), default=0.25, show_default=True, help="Share to look for."
-    ),
-    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs, such as _mpi."),
-    click.option("--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds of a run."),
+    slowdown_option,
+    suffix_option,
+    run_timeout_option(600.0),
     click.option(
         "--boot-timeout", type=click.FloatRange(1), default=900.0, show_default=True, help="Seconds of a guest to boot."
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.options import FILE
+from vsphere_ai.cli.train.options import set_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest, NodesRequest
@@ -16,15 +16,8 @@ if TYPE_CHECKING:
 
 NODES = (
     click.argument("vms", nargs=-1, required=True, metavar="PLAYBOOK|PATTERN..."),
-    click.option("--set", default="", metavar="NAME", help="Set of the playbook, where it makes several."),
+    set_option(),
     click.option("--nic", default="", metavar="NAME", help="NIC for SSH and control traffic."),
-)
-TOLERANCE = click.option(
-    "--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Share below the baseline."
-)
-BASELINE = click.option("--baseline", type=FILE, help="Compare with these figures.")
-NO_PREFLIGHT = click.option(
-    "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
 )
 
 

@@ -10,15 +10,21 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
-from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_options
+from vsphere_ai.cli.console.options import changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_nodes import (
-    BASELINE,
-    NO_PREFLIGHT,
     NODES,
-    TOLERANCE,
     meant,
     nodes_request,
     without_lines,
+)
+from vsphere_ai.cli.train.options import (
+    baseline_option,
+    learn_option,
+    preflight_option,
+    python_option,
+    run_timeout_option,
+    suffix_option,
+    tolerance_option,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ _MODEL = (
     click.option(
         "--folder", default="/opt/Megatron-LM", show_default=True, metavar="PATH", help="Megatron-LM in the guests."
     ),
-    click.option("--python", default="python3", show_default=True, metavar="PATH", help="Their Python with PyTorch."),
+    python_option,
 )
 _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="Further argument of Megatron.")
 
@@ -64,13 +70,13 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
 @gathering(
     "options",
     _options,
-    NO_PREFLIGHT,
-    click.option("--timeout", type=click.FloatRange(1), default=1800.0, show_default=True, help="Seconds it may take."),
+    preflight_option,
+    run_timeout_option(1800.0),
     click.option("--port", type=click.IntRange(1024, 65535), default=29500, show_default=True, help="Of rank 0."),
     click.option("--min-tflops", type=click.FloatRange(0, min_open=True), help="TFLOP/s per GPU to reach."),
-    BASELINE,
-    click.option("--learn", "learned", type=FILE, help="Write a baseline of a run that passed."),
-    TOLERANCE,
+    baseline_option,
+    learn_option("a baseline of a run that passed"),
+    tolerance_option,
 )
 @variable_options
 @output_option()
@@ -113,9 +119,9 @@ def _scale() -> type[ScaleOptions]:
     ),
     click.option("--least", type=click.FloatRange(0, 1), default=0.8, show_default=True, help="Efficiency to reach."),
     click.option("--runs", type=click.IntRange(1, 99), default=1, show_default=True, help="Runs each, the best."),
-    NO_PREFLIGHT,
-    click.option("--timeout", type=click.FloatRange(1), default=1800.0, show_default=True, help="Seconds of a run."),
-    click.option("--suffix", default="", metavar="TEXT", help="Suffix of the programs of nccl-tests, such as _mpi."),
+    preflight_option,
+    run_timeout_option(1800.0),
+    suffix_option,
 )
 @gathering("test", _megatron, *_MODEL, _MORE)
 @variable_options
@@ -171,8 +177,8 @@ def _burn() -> type[BurnOptions]:
         show_default=True,
         help="Seconds between samples.",
     ),
-    click.option("--python", default="python3", show_default=True, metavar="PATH", help="Their Python with PyTorch."),
-    NO_PREFLIGHT,
+    python_option,
+    preflight_option,
 )
 @variable_options
 @output_option()

@@ -13,13 +13,13 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
-    FILE,
     agreed,
     changes_nothing,
     full_option,
     variable_estate_options,
     yes_option,
 )
+from vsphere_ai.cli.train.options import learn_option, profile_option
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -43,8 +43,8 @@ class _Shown(TypedDict):
 
 @click.command("health")
 @click.argument("what", metavar="PLAYBOOK|PATTERN")
-@click.option("--profile", type=FILE, help="What a healthy VM is like; see --learn.")
-@click.option("--learn", "learned", type=FILE, help="Write the profile of VMs that are known to be good.")
+@profile_option
+@learn_option("the profile of VMs that are known to be good")
 @click.option("--dcgm", type=click.IntRange(1, 4), metavar="LEVEL", help="Run DCGM's diagnostics as well.")
 @click.option("--idle", is_flag=True, help="Show which VMs hold GPUs and do not use them.")
 @variable_estate_options

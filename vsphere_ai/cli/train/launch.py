@@ -11,13 +11,13 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import (
-    FILE,
     changes_nothing,
     dry_run_option,
     gathering,
     is_dry_run,
     variable_options,
 )
+from vsphere_ai.cli.train.options import job_option, preflight_option
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.model.names.suggestion import suggest
 
@@ -77,7 +77,7 @@ def command() -> None:
     """Launch a training job on the VMs of a set."""
 
 
-_JOB = click.option("-f", "--job", type=FILE, required=True, help="The job.")
+_JOB = job_option(required=True)
 
 
 def _request() -> type[LaunchRequest]:
@@ -95,9 +95,7 @@ def _request() -> type[LaunchRequest]:
     _request,
     click.argument("mode", type=click.Choice(tuple(MODES)), metavar=""),
     _JOB,
-    click.option(
-        "--no-preflight", "preflight", is_flag=True, flag_value=False, default=True, help="Do not ask guests first."
-    ),
+    preflight_option,
 )
 @output_option()
 def launch_mode(wait: bool, form: str, request: LaunchRequest) -> int:

@@ -12,6 +12,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_options
+from vsphere_ai.cli.train.options import job_option
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def commands() -> list[click.Command]:
 
 def _command(name: str, words: str) -> click.Command:
     @click.command(name, short_help=words, help=_MORE.format(words))
-    @click.option("-f", "--job", type=FILE, help="The job.")
+    @job_option(required=False)
     @click.option("--check", "checked", type=FILE, metavar="FILE", help="Check this file instead.")
     @variable_options
     @output_option()

@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import changes_nothing, check_option, one_of, variable_options
+from vsphere_ai.cli.train.options import set_option
 from vsphere_ai.model.text import counted
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.training.nodes.export import Form
 
 _WHAT = click.argument("what", metavar="[PLAYBOOK|PATTERN]...", nargs=-1)
-_SET = click.option("--set", "chosen", default="", metavar="NAME", help="Set of the playbook, where it has several.")
+_SET = set_option("chosen")
 _CHECK = check_option("Check this file instead; needs no connection. Several times for several.")
 
 

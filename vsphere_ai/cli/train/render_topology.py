@@ -12,6 +12,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, to_option, variable_options, width
+from vsphere_ai.cli.train.options import set_option
 from vsphere_ai.cli.train.render_job import show_checked
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _request() -> type[TopologyRequest]:
     "request",
     _request,
     click.argument("what", metavar="PLAYBOOK|PATTERN", default=""),
-    click.option("--set", "set", default="", metavar="NAME", help="Set of the playbook, where it has several."),
+    set_option(),
 )
 @output_option(names="vms.vm")
 @fail_on_option
