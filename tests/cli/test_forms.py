@@ -101,6 +101,16 @@ def test_a_document_without_the_list_has_no_names():
     assert list(names_in({"hosts": None}, "hosts.host")) == list(names_in([], "hosts.host")) == []
 
 
+def test_every_command_prints_a_document_or_says_what_it_prints():
+    wrong = []
+    for words, each in leaves().items():
+        form = options(words).get("-o")
+        has_document = form is not None and {"json", "html", "playbook"} & set(form.type.choices)
+        if bool(has_document) == bool(each.callback.__dict__.get("prints_only")):
+            wrong.append(" ".join(words))
+    assert not wrong, "@output_option(), or @prints_only, and not both"
+
+
 def test_forms_and_files_have_one_name_in_all_commands():
     wrong = []
     for words in leaves():

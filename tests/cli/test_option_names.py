@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 
 import click
 import pytest
 from support.command_tree import leaves, options
+from support.places import ROOT
+
+SOURCES = ROOT / "vsphere_ai" / "cli"
 
 
 def every_option():
@@ -30,6 +34,25 @@ def test_a_set_of_a_playbook_is_named_by_one_option():
     wrong = [f"{words}: {long_name(o)}" for words, o in every_option() if "Set of the playbook" in (o.help or "")]
     assert [each for each in wrong if not each.endswith(": --set")] == []
     assert len(wrong) > 4
+
+
+def declarations():
+    """Yield each `click.option(...)` of the sources: its long name, its text of help, and its place."""
+    for path in sorted(SOURCES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "click.option":
+                name = next(a.value for a in node.args if str(getattr(a, "value", "")).startswith("--"))
+                text = next((ast.unparse(k.value) for k in node.keywords if k.arg == "help"), "")
+                yield (name, text), f"{path.relative_to(SOURCES)}:{node.lineno}"
+
+
+def test_an_option_is_declared_once():
+    """The same name with the same help is the same option: it stands in one place, which its commands share."""
+    places = defaultdict(list)
+    for option, place in declarations():
+        places[option].append(place)
+    assert len(places) > 150
+    assert {option: found for option, found in places.items() if len(found) > 1 and option[1]} == {}
 
 
 def test_a_short_name_stands_for_one_long_name():

@@ -22,6 +22,7 @@ from vsphere_ai.model.text import safe
 @tls_key_option
 @click.option("--listen", default="", metavar="HOST", help="Address of this machine that the scheduler reaches.")
 @click.option("--name", default="", help="Name of this worker, unlike all others. [default: host and process]")
+@prints_only("what the worker does")
 @previewed_by("fleet apply --dry-run")
 def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], listen: str, **more: object) -> int:
     """Serve vCenters of an inventory to the fleet of the Dask scheduler at ADDRESS, such as tls://fleet.example:8786.

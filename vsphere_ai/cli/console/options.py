@@ -7,12 +7,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import reduce, wraps
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.defaults import EachTime, InventoryOption
@@ -21,6 +19,8 @@ from vsphere_ai.model.text import counted
 from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.runs.approval import ConfirmedCounts
 
@@ -71,6 +71,16 @@ def changes_nothing(function: F) -> F:
     """
     function.__dict__["changes_nothing"] = True
     return function
+
+
+def prints_only(words: str) -> Callable[[F], F]:
+    """Declare that a command prints no document of the tool, but `words`: it has no ``-o``."""
+
+    def declare(function: F) -> F:
+        function.__dict__["prints_only"] = words
+        return function
+
+    return declare
 
 
 def previewed_by(words: str) -> Callable[[F], F]:
@@ -174,6 +184,10 @@ def comma_list(_context: click.Context, _option: click.Parameter, text: str) -> 
 
 
 def _kinds(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    from importlib import resources
+
+    from click.shell_completion import CompletionItem
+
     done, comma, last = begun.rpartition(",")
     pages = (resources.files("vsphere_ai") / "docs" / "kinds").iterdir()  # quicker than to import the kinds
     known = sorted(page.name.removesuffix(".md") for page in pages)

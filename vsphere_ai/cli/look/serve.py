@@ -70,6 +70,7 @@ def _request() -> type[ServeRequest]:
     to_option("With --once: file for the textfile collector of node_exporter; standard output without it."),
     click.option("--group", default="", metavar="NAME", help="Group that may read the file of --to: node_exporter's."),
 )
+@prints_only("the address of the pages, or metrics of Prometheus")
 @changes_nothing
 def command(
     playbooks: tuple[Path, ...], estate: EstateRequest, request: ServeRequest, metrics: Metrics, *, ssh: bool

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from vsphere_ai.cli.console.forms import output_option, show_document
-from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
+from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run, prints_only
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.security.files import make_private_folder, write_private
 
@@ -133,6 +133,7 @@ def command() -> None:
 def _printed(shell: str) -> click.Command:
     @command.command(shell, help=f"Print the completion script for {shell}.\n\nExits 0.")
     @click.pass_context
+    @prints_only("a script of the shell")
     @changes_nothing
     def printed(context: click.Context) -> None:
         click.echo(_script(context.find_root().command, shell).rstrip("\n"))
