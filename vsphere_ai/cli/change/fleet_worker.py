@@ -9,7 +9,7 @@ import click
 
 from vsphere_ai.cli.change.fleet_options import tls_ca_option, tls_cert_option, tls_key_option, vcenters_option
 from vsphere_ai.cli.console import signals, streams
-from vsphere_ai.cli.console.options import inventory_option, previewed_by
+from vsphere_ai.cli.console.options import inventory_option, previewed_by, prints_only
 from vsphere_ai.model.text import safe
 
 

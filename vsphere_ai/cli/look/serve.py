@@ -15,6 +15,7 @@ from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.options import (
     FILE,
     changes_nothing,
+    prints_only,
     gathering,
     interval_option,
     to_option,
