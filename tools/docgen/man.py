@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from vsphere_ai import __version__
+from vsphere_ai.cli.console.help_examples import example_lines
 from vsphere_ai.cli.main import command
 
 PROGRAM = "vsphere-ai"
@@ -46,6 +47,8 @@ def page(context: click.Context) -> str:
     given = (p for p in context.command.get_params(context) if isinstance(p, click.Option))
     options = [p.get_help_record(context) for p in given]
     lines += _terms("OPTIONS", [each for each in options if each])
+    if examples := example_lines(context.command):
+        lines += [".SH EXAMPLES", ".nf", *map(roff, examples), ".fi"]
     lines += _terms("COMMANDS", [(f"{c.command_path}", c.command.get_short_help_str(200)) for c in _below(context)])
     if context.parent is None:
         lines += _terms("EXIT STATUS", exit_codes()) + _terms("FILES", list(FILES))

@@ -17,6 +17,7 @@ from vsphere_ai import __version__
 from vsphere_ai.cli.commands import SECTIONS, commands
 from vsphere_ai.cli.console import debug, forms, json_stream, signals, streams
 from vsphere_ai.cli.console.defaults import default_map
+from vsphere_ai.cli.console.help_examples import with_examples
 from vsphere_ai.errors import InputError, VsphereAiError
 from vsphere_ai.security import redaction
 
@@ -36,7 +37,7 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in commands():
             return None
-        command = debug.with_debug(import_module(commands()[cmd_name].module).command)
+        command = with_examples(debug.with_debug(import_module(commands()[cmd_name].module).command))
         if os.environ.get(COMPLETE):
             from vsphere_ai.cli.setup.completion import offering
 

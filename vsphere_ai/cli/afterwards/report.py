@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ HELP_ENTRY = "After a run", 40, "Write a plan or a certificate as HTML, Markdown
 @output_option("html", "markdown", "junit", "sarif", "ctrf", "gitlab-terraform")
 @to_option("File of the report; standard output without it.")
 @changes_nothing
+@example("report plan.json --to plan.html")
 def command(file: str, form: str, to: Path | None) -> int:
     """Write a report of a saved or printed document. Asks no vCenter.
 

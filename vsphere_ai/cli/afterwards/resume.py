@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.defaults import EachTime
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     destroy_option,
     dry_run_option,
@@ -42,6 +43,7 @@ HELP_ENTRY = "After a run", 20, "Bring an unfinished run to its end."
 )
 @click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
 @click.option("--from-vcenter", is_flag=True, help="Put back what vCenter says that a run of elsewhere has switched.")
+@example("resume --cleanup", needs="a run that is not at its end")
 def command(
     run: str, estate: EstateRequest, shown: ShownRun, lock: Mode | None, numbers: ConfirmedCounts, **more: bool
 ) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import click
 
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     dry_run_option,
     is_dry_run,
@@ -43,6 +44,7 @@ class _Flags(TypedDict):
     type=click.Choice(["refuse", "power_off", "vmotion"]),
     help="VMs on hosts that enter maintenance mode.  [default: as in the run's playbook]",
 )
+@example("rollback RUN --dry-run")
 def command(
     run: str,
     inventory: Path | None,

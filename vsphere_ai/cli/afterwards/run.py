@@ -13,6 +13,7 @@ import click
 from vsphere_ai.cli.afterwards.report import write_report
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     agreed,
     changes_nothing,
@@ -48,6 +49,7 @@ def command() -> None:
 @command.command("list")
 @output_option(names="runs.run")
 @changes_nothing
+@example("run list")
 def list_runs(form: str) -> int:
     """List the runs of this machine, and how each ended. Asks no vCenter.
 
@@ -80,6 +82,7 @@ def list_runs(form: str) -> int:
 @full_option
 @output_option()
 @changes_nothing
+@example("run show RUN")
 def show(run: str, form: str, *, full: bool) -> int:
     """Show RUN: who ran what and when, what was approved, how each step ended, and what is still pending.
 
@@ -100,6 +103,7 @@ def show(run: str, form: str, *, full: bool) -> int:
 @output_option("html", "markdown", "junit", "sarif", "ctrf")
 @to_option("File of the report; standard output without it.")
 @changes_nothing
+@example("run report RUN --to run.html")
 def report(run: str, form: str, to: Path | None) -> int:
     """Write a report of RUN. Asks no vCenter.
 
@@ -116,6 +120,7 @@ def report(run: str, form: str, to: Path | None) -> int:
 @output_option()
 @yes_option
 @dry_run_option
+@example("run close RUN --yes")
 def close(run: str, form: str, *, yes: bool) -> int:
     """Close RUN and discard its pending actions. Asks no vCenter and puts nothing back.
 
@@ -150,6 +155,7 @@ def close(run: str, form: str, *, yes: bool) -> int:
 @output_option(names="runs")
 @yes_option
 @dry_run_option
+@example("run prune --older-than 30d --dry-run")
 def prune(age: str, form: str, *, yes: bool) -> int:
     """Remove the journals of runs that ended and have nothing pending. They cannot be shown or rolled back any more.
 
@@ -188,6 +194,7 @@ def _age(text: str) -> timedelta:
 @output_option()
 @yes_option
 @dry_run_option
+@example("run unlock --dry-run")
 def unlock(estate: EstateRequest, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
 

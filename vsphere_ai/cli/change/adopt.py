@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     FILE,
     dry_run_option,
@@ -32,6 +33,7 @@ HELP_ENTRY = "Change the environment", 60, "Import existing VMs into a set; noth
 @lock_option
 @yes_option
 @dry_run_option
+@example("adopt playbooks/training-set.yml train-02", needs="a VM that no set has yet")
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **flags: bool
 ) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.change.plan import show_plan
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
@@ -43,6 +44,8 @@ HELP_ENTRY = "Change the environment", 20, "Carry out a playbook or a saved plan
 @dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
+@example("apply playbooks/ai-ready-cluster.yml --yes")
+@example("apply playbooks/ai-ready-cluster.yml --limit esx01.lab.local --dry-run")
 def command(
     what: Path, estate: EstateRequest, shown: ShownRun, lock: Mode | None, numbers: ConfirmedCounts, **flags: bool
 ) -> int:

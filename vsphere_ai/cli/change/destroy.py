@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     destroy_option,
     dry_run_option,
@@ -34,6 +35,7 @@ HELP_ENTRY = "Change the environment", 40, "Destroy the VMs of sets, with all th
 @force_option
 @click.option("--detach-disks", is_flag=True, help="Detach disks that are not the VMs' own; they stay.")
 @dry_run_option
+@example("destroy playbooks/training-set.yml --dry-run", needs=TRAINING)
 def command(
     what: str, estate: EstateRequest, shown: ShownRun, lock: Mode | None, destroy: int | None, **flags: bool
 ) -> int:

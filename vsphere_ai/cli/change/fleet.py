@@ -15,6 +15,7 @@ from vsphere_ai.cli.change.fleet_progress import FleetProgress, listener
 from vsphere_ai.cli.change.fleet_worker import worker
 from vsphere_ai.cli.console import signals, streams
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
@@ -75,6 +76,7 @@ command.add_command(certificates)
 @quiet_option
 @to_option("Save the plan, for fleet apply.")
 @changes_nothing
+@example("fleet plan playbooks/time.yml --to fleet.json")
 def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **chosen: object) -> int:
     """Show what PLAYBOOK would change in each vCenter, and in all together. Changes nothing.
 
@@ -116,6 +118,7 @@ def plan(playbook: Path, estate: EstateRequest, form: str, to: Path | None, **ch
 @dry_run_option
 @number_options(destroy_option, reboot_option)
 @click.option("--halt-on-failure", is_flag=True, help="Where one vCenter fails, start nothing more in the others.")
+@example("fleet apply fleet.json --yes")
 def apply(
     what: Path,
     estate: EstateRequest,
@@ -172,6 +175,7 @@ def apply(
 @quiet_option
 @yes_to("Approve additional changes.")
 @dry_run_option
+@example("fleet resume", needs="a fleet run that is not at its end")
 def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, **more: bool) -> int:
     """Bring FLEET, or the latest unfinished fleet run, to its end: resume its open runs, start those never started.
 
@@ -196,6 +200,7 @@ def resume(fleet: str, inventory: Path | None, place: PlaceRequest, form: str, *
 @click.argument("fleet", metavar="[FLEET]", required=False, default="")
 @output_option(names="fleets.fleet")
 @changes_nothing
+@example("fleet status")
 def status(fleet: str, form: str) -> int:
     """List the fleet runs of this machine, or how the runs of FLEET stand. Asks no vCenter.
 
@@ -329,6 +334,7 @@ def _way_on(run: FleetRun, outcomes: Sequence[ShardOutcome]) -> Iterator[str]:
 )
 @output_option("html", "markdown", "junit", "sarif", "ctrf")
 @changes_nothing
+@example("fleet report --to result")
 def report(fleet: str, to: Path | None, form: str) -> int:
     """Write a report of FLEET, or of the latest fleet run: totals, and how each vCenter stands. Asks no vCenter.
 

@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.text import safe
@@ -21,6 +22,7 @@ from vsphere_ai.model.text import safe
 @click.option("--renew", is_flag=True, help="Replace certificates that are there, with new keys.")
 @output_option(names="certificates.certificate")
 @dry_run_option
+@example("fleet certificates pki scheduler,fleet.example worker")
 def certificates(folder: Path, names: tuple[str, ...], days: int, renew: bool, form: str) -> int:
     """Make a certificate and its key for each NAME in FOLDER, and the fleet's certificate authority if none is there.
 

@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.change.fleet_options import tls_ca_option, tls_cert_option, tls_key_option, vcenters_option
 from vsphere_ai.cli.console import signals, streams
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import inventory_option, previewed_by, prints_only
 from vsphere_ai.model.text import safe
 
@@ -24,6 +25,10 @@ from vsphere_ai.model.text import safe
 @click.option("--name", default="", help="Name of this worker, unlike all others. [default: host and process]")
 @prints_only("what the worker does")
 @previewed_by("fleet apply --dry-run")
+@example(
+    "fleet worker tls://fleet.example:8786 -i site.yml --tls-ca ca.pem --tls-cert worker.pem --tls-key worker.key",
+    needs="a Dask scheduler",
+)
 def worker(address: str, inventory: Path | None, vcenters: tuple[str, ...], listen: str, **more: object) -> int:
     """Serve vCenters of an inventory to the fleet of the Dask scheduler at ADDRESS, such as tls://fleet.example:8786.
 

@@ -11,6 +11,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.colour import colour
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     FILE,
     changes_nothing,
@@ -39,6 +40,8 @@ HELP_ENTRY = "Change the environment", 10, "Show what a playbook would change an
 @to_option("Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
 @changes_nothing
+@example("plan playbooks/ai-ready-cluster.yml")
+@example("plan playbooks/time-sliced.yml --to plan.json")
 def command(playbook: Path, form: str, to: Path | None, estate: EstateRequest, **flags: bool) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     FILE,
     destroy_option,
@@ -36,6 +37,7 @@ HELP_ENTRY = "Change the environment", 50, "Recreate VMs of a set, with the same
 @dry_run_option
 @destroy_option
 @force_option
+@example("replace playbooks/training-set.yml train-03 --dry-run", needs=TRAINING)
 def command(
     playbook: Path, vms: tuple[str, ...], estate: EstateRequest, shown: ShownRun, lock: Mode | None, **more: bool
 ) -> int:

@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import failing_on
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, variable_estate_options, width
 from vsphere_ai.cli.train.options import attest_option
 
@@ -59,6 +60,8 @@ def _questions(ctx: click.Context, _parameter: click.Parameter, wanted: bool) ->
 @output_option("text", "json", "markdown")
 @full_option
 @changes_nothing
+@example("assess")
+@example("assess --questions")
 def command(playbook: Path | None, estate: EstateRequest, **given: Unpack[_Given]) -> int:
     """Assess hosts with GPUs and the VMs that train on them, or what PLAYBOOK makes of them.
 

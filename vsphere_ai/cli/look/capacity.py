@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, variable_estate_options
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ HELP_ENTRY = "Look, and compare", 50, "Show what fits on the GPUs, and whether a
 @output_option(names="hosts.host")
 @full_option
 @changes_nothing
+@example("capacity")
 def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: EstateRequest, *, full: bool) -> int:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.
 

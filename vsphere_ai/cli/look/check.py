@@ -12,6 +12,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, playbook_options
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ HELP_ENTRY = "Look, and compare", 30, "Check hosts and VMs against the compatibi
 @full_option
 @fail_on_option
 @changes_nothing
+@example("check --failures")
 def command(playbook: Path | None, form: str, estate: EstateRequest, fail_on: FailOn, **flags: bool) -> int:
     """Check hosts and VMs, or only what PLAYBOOK is about.
 

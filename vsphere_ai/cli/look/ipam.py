@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     FILE,
     agreed,
@@ -43,6 +44,7 @@ def command() -> None:
 @inventory_option
 @output_option(names="pools.name")
 @changes_nothing
+@example("ipam list", needs=TRAINING)
 def list_pools(inventory: Path | None, form: str) -> None:
     """List the pools, and for how many VMs each has addresses; needs no connection.
 
@@ -63,6 +65,7 @@ def list_pools(inventory: Path | None, form: str) -> None:
 @vcenter_options
 @output_option(names="leases.address")
 @changes_nothing
+@example("ipam show mgmt", needs=TRAINING)
 def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
     """Show what is leased: of all sets and pools, or of those that are named, or who has an address.
 
@@ -92,6 +95,7 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
 @fail_on_option
 @output_option()
 @changes_nothing
+@example("ipam verify", needs=TRAINING)
 def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int:
     """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
 
@@ -118,6 +122,7 @@ def verify(estate: EstateRequest, full: bool, fail_on: FailOn, form: str) -> int
 @output_option()
 @yes_option
 @dry_run_option
+@example("ipam reclaim --grace 0 --dry-run", needs=TRAINING)
 def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes: bool) -> None:
     """Release leases whose VMs are gone, after asking.
 
@@ -162,6 +167,7 @@ def _reserving() -> type[ReserveRequest]:
 @output_option()
 @yes_option
 @dry_run_option
+@example("ipam reserve 10.0.0.20-10.0.0.22 --for 'switches of row 3' --dry-run", needs="a pool with these addresses")
 def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
     """Keep addresses of a pool from all sets, after asking.
 
@@ -191,6 +197,7 @@ def _releasing() -> type[ReleaseRequest]:
 @output_option()
 @yes_option
 @dry_run_option
+@example("ipam release 10.0.0.22 --dry-run", needs="an address that is reserved")
 def release(request: ReleaseRequest, form: str, yes: bool) -> None:
     """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
 
@@ -209,6 +216,7 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
 @output_option()
 @yes_option
 @dry_run_option
+@example("ipam lease playbooks/training-set.yml --dry-run", needs=TRAINING)
 def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
     """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.
 

@@ -10,6 +10,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, estate_options, show_all, width
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def command() -> None:
 @estate_options
 @output_option(names="hosts.host")
 @changes_nothing
+@example("rdma devices --start-ssh")
 def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
@@ -56,6 +58,7 @@ def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> i
 @fail_on_option
 @output_option("text", "json", "playbook")
 @changes_nothing
+@example("rdma trace train-01 train-02")
 def trace_command(vms: Sequence[str], *, full: bool, fail_on: FailOn, form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 

@@ -12,12 +12,13 @@ from click.core import ParameterSource
 
 from vsphere_ai.cli.console import streams, web_extra
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import (
     FILE,
     changes_nothing,
-    prints_only,
     gathering,
     interval_option,
+    prints_only,
     to_option,
     variable_estate_options,
 )
@@ -73,6 +74,8 @@ def _request() -> type[ServeRequest]:
 )
 @prints_only("the address of the pages, or metrics of Prometheus")
 @changes_nothing
+@example("serve --once")
+@example("serve playbooks/ai-ready-cluster.yml --ssh", needs="a browser, until it is stopped with Ctrl-C")
 def command(
     playbooks: tuple[Path, ...], estate: EstateRequest, request: ServeRequest, metrics: Metrics, *, ssh: bool
 ) -> int:

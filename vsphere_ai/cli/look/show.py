@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, estate_options, kinds_option, to_option
 from vsphere_ai.errors import UsageError
 
@@ -26,6 +27,8 @@ HELP_ENTRY = "Look, and compare", 10, "Write the live state as a playbook."
 @to_option("Write the playbook to FILE, which must not be there yet.")
 @output_option("yaml", "json", names="objects.name")
 @changes_nothing
+@example("show train-01")
+@example("show --limit 'gpu=A100' --kind mig,graphics")
 def command(what: str, kinds: tuple[str, ...], to: Path | None, form: str, estate: EstateRequest) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 

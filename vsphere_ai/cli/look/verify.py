@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.notifying import Notifications, notify_options, now
 from vsphere_ai.cli.console.options import (
     FILE,
@@ -49,6 +50,7 @@ def _request() -> type[WatchRequest]:
 @quiet_option
 @click.option("--watch", is_flag=True, help="Go on, and print what changes in the drift. Ctrl-C ends it.")
 @changes_nothing
+@example("verify playbooks/ai-ready-cluster.yml")
 def command(form: str, request: WatchRequest, notify: NotifyRequest, *, watch: bool) -> int:
     """Compare the environment with PLAYBOOK; exits 0 when nothing differs, 2 on differences, 1 when not known.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, gathering
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def command() -> None:
 )
 @output_option()
 @changes_nothing
+@example("calculate checkpoint --size 2.3TiB --rate 19.2GB/s --mtbf 400h --nodes 64")
 def checkpoint(request: CheckpointRequest, form: str) -> int:
     """Show the size of a checkpoint, the time to write it, and with --mtbf how often to write one.
 
@@ -84,6 +86,7 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
 )
 @output_option()
 @changes_nothing
+@example("calculate memory --params 7B --gpus 8 --zero 2 --memory 40GB")
 def memory(request: MemoryRequest, form: str) -> int:
     """Show what training a transformer with Adam in mixed precision takes of each GPU.
 

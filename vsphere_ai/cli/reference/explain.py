@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing
 from vsphere_ai.cli.reference.explained_commands import GROUP, explained_commands
 from vsphere_ai.model.records.explained import Listed, NameExplained
@@ -27,6 +28,8 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @click.argument("words", nargs=-1, metavar="[NAME]", shell_complete=_names)
 @output_option(names="topics")
 @changes_nothing
+@example("explain XID 79")
+@example("explain mig.layout")
 def command(words: tuple[str, ...], form: str) -> None:
     """Explain NAME, with its source; needs no connection. Without NAME, list what can be explained.
 

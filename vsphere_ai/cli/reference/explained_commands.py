@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from vsphere_ai.cli.console.defaults import tree_of
+from vsphere_ai.cli.console.help_examples import example_lines
 from vsphere_ai.model.records.explained import ExplanationPart, NameExplained
 
 PAGE = "docs/cli.md"
@@ -40,4 +41,6 @@ def _explained(words: str, command: click.Command) -> NameExplained:
         records = (p.get_help_record(context) for p in command.params if isinstance(p, click.Option))
         options = tuple((name, help) for name, help in filter(None, records))
         parts += [ExplanationPart("options", pairs=options)] if options else []
+        examples = "\n".join(example_lines(command))
+        parts += [ExplanationPart("examples", code=examples)] if examples else []
     return NameExplained(words, "command", title, tuple(paragraphs), tuple(parts), page=PAGE)

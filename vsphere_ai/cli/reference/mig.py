@@ -11,6 +11,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, host_options
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def command() -> None:
 )
 @output_option()
 @changes_nothing
+@example("mig explain 3g.20gb,3g.20gb --gpu a100-40gb")
 def explain_layout(request: LayoutRequest, form: str) -> None:
     """Explain whether LAYOUT fits on one GPU, where, or why not and what would.
 
@@ -84,6 +86,7 @@ def explain_layout(request: LayoutRequest, form: str) -> None:
 @host_options
 @output_option()
 @changes_nothing
+@example("mig plan 3g.20gb,3g.20gb --gpu a100-40gb --from 1g.5gb:1")
 def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
@@ -108,6 +111,7 @@ def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) ->
 @_DRIVER
 @output_option()
 @changes_nothing
+@example("mig layouts a100-40gb")
 def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     """List the MIG profiles of BOARD and every layout that fills it.
 
@@ -131,6 +135,7 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 @host_options
 @output_option()
 @changes_nothing
+@example("mig parted --from-host esx01.lab.local")
 def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **where: str) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 

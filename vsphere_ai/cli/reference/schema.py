@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Look up, without a connection", 20, "Print a JSON Schema for editors."
@@ -24,6 +25,7 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 @to_option("Write it to FILE; an older schema of the same name is replaced, another file is not.")
 @output_option(names="schemas.name")
 @changes_nothing
+@example("schema playbook --to playbook.schema.json")
 def command(name: str | None, to: Path | None, form: str) -> None:
     """Print the JSON Schema NAME (draft-07) for editors and other programs. Without NAME, list the schemas.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing
 
 HELP_ENTRY = "Look up, without a connection", 40, "List the vGPU types of a board."
@@ -19,6 +20,7 @@ def command() -> None:
 @click.argument("board_key", metavar="[BOARD]", required=False)
 @output_option(names="boards.board")
 @changes_nothing
+@example("vgpu list a100-40gb")
 def list_types(board_key: str | None, *, form: str) -> None:
     """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run, prints_only
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.security.files import make_private_folder, write_private
@@ -135,6 +136,7 @@ def _printed(shell: str) -> click.Command:
     @click.pass_context
     @prints_only("a script of the shell")
     @changes_nothing
+    @example(f"completion {shell}")
     def printed(context: click.Context) -> None:
         click.echo(_script(context.find_root().command, shell).rstrip("\n"))
 
@@ -150,6 +152,7 @@ for _shell in SHELLS:
 @output_option()
 @dry_run_option
 @click.pass_context
+@example("completion install bash")
 def install(context: click.Context, shell: str | None, form: str) -> None:
     """Write the completion script to the folder where the shell looks for it; your own shell ($SHELL) by default.
 

@@ -10,6 +10,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_estate_options
 from vsphere_ai.errors import UsageError
 
@@ -31,6 +32,8 @@ HELP_ENTRY = "Set up", 50, "Report what is not ready for a run, and missing priv
     help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
 )
 @changes_nothing
+@example("doctor")
+@example("doctor --permissions playbooks/ai-ready-cluster.yml")
 def command(form: str, playbook: Path | None, estate: EstateRequest, fail_on: FailOn, *, permissions: bool) -> int:
     """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
 

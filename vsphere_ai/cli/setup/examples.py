@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, to_option
 
 HELP_ENTRY = "Set up", 30, "Print or copy example playbooks, inventories and recipes."
@@ -28,6 +29,8 @@ def _names(_ctx: click.Context, _parameter: click.Parameter, begun: str) -> list
 )
 @output_option(names="examples.name")
 @changes_nothing
+@example("examples playbooks")
+@example("examples pvrdma-only --to try")
 def command(name: str, to: Path | None, form: str) -> None:
     """Print the example NAME: a playbook, an inventory, a recipe for CI or Ansible. Without NAME, list them.
 

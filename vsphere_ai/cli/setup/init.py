@@ -13,6 +13,7 @@ import click
 from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, dry_run_option, is_dry_run, parallel_option, says_yes
 from vsphere_ai.errors import Denied, UsageError, VsphereAiError
 from vsphere_ai.model.names.name_ranges import shell_word
@@ -65,6 +66,8 @@ class Answers:
 @parallel_option
 @output_option()
 @dry_run_option
+@example("init first --lab")
+@example("init site-a --vcenter vc01.example.com --user svc-ai@vsphere.local", needs="a vCenter")
 def command(folder: Path, lab: bool, ca_file: Path | None, parallel: int, form: str, **given: str) -> int:
     """Start a project in FOLDER, or here: ask for a vCenter, and write an inventory and a first playbook.
 

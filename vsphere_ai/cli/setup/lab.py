@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, gathering, is_dry_run
 from vsphere_ai.cli.console.streams import doing
 from vsphere_ai.cli.setup import lab_defects, lab_faults
@@ -96,6 +97,7 @@ def _settings() -> type[LabSettings]:
 )
 @output_option()
 @dry_run_option
+@example("lab up --scenario training", needs="no other lab that runs")
 def up(scenario: Path | None, settings: LabSettings, planned: PlannedFaults, timeout: float | None, form: str) -> None:
     """Start the lab and say how to use it.
 
@@ -170,6 +172,7 @@ def _process(lab: RunningLab | None, result: ProcessResult, scenario: str | None
 @command.command()
 @output_option()
 @dry_run_option
+@example("lab down")
 def down(form: str) -> None:
     """Stop the lab; what happened in it is forgotten.
 
@@ -191,6 +194,7 @@ def down(form: str) -> None:
 @output_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
 @changes_nothing
+@example("lab status")
 def status(form: str, ledger: bool) -> None:
     """Show the environment as it is: hosts, GPUs, VMs, and how many changes it has seen.
 
@@ -216,6 +220,7 @@ def status(form: str, ledger: bool) -> None:
 @command.command()
 @output_option()
 @dry_run_option
+@example("lab reset")
 def reset(form: str) -> None:
     """Put the environment back to what its scenario says, without a restart.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import click
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import dry_run_option, is_dry_run
 from vsphere_ai.cli.setup.lab_faults import Find
 from vsphere_ai.errors import UsageError
@@ -18,6 +19,8 @@ from vsphere_ai.errors import UsageError
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab plant '{kind: ecc, host: esx02*}'")
+@example("lab plant --clear")
 def plant(find: Find, defects: tuple[str, ...], form: str, clear: bool) -> None:
     """Inject hardware faults, such as '{kind: gpu-slow, host: esx01*, factor: 0.75}'; without one, list them.
 

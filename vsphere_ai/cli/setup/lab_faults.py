@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, dry_run_option, is_dry_run
 from vsphere_ai.errors import UsageError
 from vsphere_ai.model.text import counted
@@ -35,6 +36,7 @@ def faults() -> None:
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab faults set faults.yml --seed 7", needs="faults.yml, a file with rules (docs/faults.md)")
 def set_(find: Find, file: Path, seed: int | None, form: str) -> None:
     """Replace the faults by those of a file.
 
@@ -50,6 +52,7 @@ def set_(find: Find, file: Path, seed: int | None, form: str) -> None:
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab faults add '{on: ReconfigVM_Task, nth: 1, do: lost-reply}'")
 def add(find: Find, rule: str, form: str) -> None:
     """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'.
 
@@ -65,6 +68,7 @@ def add(find: Find, rule: str, form: str) -> None:
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab faults release 1", needs="a rule that holds something up")
 def release(find: Find, number: int, form: str) -> None:
     """Let go of what one rule holds up (NO in `list`); it does not strike again.
 
@@ -85,6 +89,7 @@ def release(find: Find, number: int, form: str) -> None:
 @output_option()
 @click.pass_obj
 @changes_nothing
+@example("lab faults list")
 def list_(find: Find, form: str) -> None:
     """Show the rules, how often each was met and fired, and every fault that fired.
 
@@ -116,6 +121,7 @@ def list_(find: Find, form: str) -> None:
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab faults clear")
 def clear(find: Find, form: str) -> None:
     """Remove every rule; what hangs is let go.
 
@@ -134,6 +140,7 @@ def clear(find: Find, form: str) -> None:
 @output_option()
 @dry_run_option
 @click.pass_obj
+@example("lab mark")
 def mark(find: Find, form: str) -> None:
     """Let `lab judge` judge from here.
 
@@ -156,6 +163,7 @@ def mark(find: Find, form: str) -> None:
 @output_option()
 @click.pass_obj
 @changes_nothing
+@example("lab judge")
 def judge(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
     """Validate the run: nothing done twice, nothing left behind. Ends with 1 when something was."""
     found = find().check(since=since, max_down=max_down)

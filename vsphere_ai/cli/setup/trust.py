@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     agreed,
     dry_run_option,
@@ -40,6 +41,7 @@ def command() -> None:
 @output_option()
 @dry_run_option
 @click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
+@example("trust vcenter")
 def vcenter(estate: EstateRequest, fingerprint: str, form: str, yes: bool, write: bool) -> int:
     """Show the certificate of the vCenter NAME of the inventory, whether it is trusted, and how to trust it.
 
@@ -61,6 +63,7 @@ def vcenter(estate: EstateRequest, fingerprint: str, form: str, yes: bool, write
 @_YES
 @output_option(names="keys.name")
 @dry_run_option
+@example("trust host 'esx[01:04].lab.local'")
 def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], form: str, yes: bool) -> int:
     """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
 
@@ -82,6 +85,7 @@ def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], form
 @_YES
 @output_option(names="keys.name")
 @dry_run_option
+@example("trust guest 'train-*'", needs=TRAINING)
 def guest(what: str, estate: EstateRequest, fingerprint: tuple[str, ...], form: str, yes: bool) -> int:
     """Show the SSH host keys of the guests of VMs and keep them in the known_hosts file of `guests:`.
 

@@ -13,6 +13,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, full_option, gathering, variable_run_options, width
 from vsphere_ai.cli.train.options import attest_option, profile_option, set_option
 
@@ -69,6 +70,10 @@ _options = gathering(
 @output_option("text", "json", "html", "markdown", "ctrf", "junit")
 @full_option
 @changes_nothing
+@example(
+    "accept playbooks/hand-over.yml --certificate certificate.json",
+    needs="VMs that were made by playbooks/hand-over.yml (docs/hand-over.md)",
+)
 def command(request: AcceptRequest, verify: bool, fail_on: FailOn, form: str, *, full: bool) -> int:
     """Accept the set of PLAYBOOK for hand-over: assessment, health, and benchmarks, in one certificate.
 

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_crossover import crossover
 from vsphere_ai.cli.train.bench_nodes import (
@@ -70,6 +71,7 @@ def _parse_request() -> type[ParseRequest]:
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench parse all-reduce.txt --ranks 64", needs="all-reduce.txt, which nccl-tests has printed")
 def parse(request: ParseRequest, summary: bool, form: str, fail_on: FailOn) -> int:
     """Read and check output of nccl-tests, perftest (text or JSON) or Megatron; needs no connection.
 
@@ -140,6 +142,7 @@ def _options() -> type[NcclOptions]:
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench nccl playbooks/training-set.yml --max 1G --suffix _mpi", needs=TRAINING)
 def nccl(
     nodes: NodesRequest, test: NcclTest, options: NcclOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -164,6 +167,7 @@ def nccl(
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench rdma playbooks/training-set.yml", needs=TRAINING)
 def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Measure every rail of VMs with perftest (ib_write_bw), each VM with both neighbours in a ring.
 
@@ -183,6 +187,7 @@ def rdma(nodes: NodesRequest, iterations: int, estate: EstateRequest, form: str,
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench history")
 def history(name: str, form: str, fail_on: FailOn) -> int:
     """Show the newest result of each measurement beside the earlier ones; needs no connection.
 

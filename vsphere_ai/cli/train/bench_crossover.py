@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     dry_run_option,
     gathering,
@@ -64,6 +65,7 @@ def _options() -> type[CrossoverOptions]:
 @yes_option
 @dry_run_option
 @fail_on_option
+@example("bench crossover playbooks/training-set.yml --vm train-02 --suffix _mpi --dry-run", needs=TRAINING)
 def crossover(
     nodes: NodesRequest, options: CrossoverOptions, estate: EstateRequest, form: str, **more: Unpack[_More]
 ) -> int:

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from vsphere_ai.cli.console.findings import Look, ShownAs, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import changes_nothing, gathering, variable_options
 from vsphere_ai.cli.train.bench_nodes import (
     NODES,
@@ -82,6 +83,7 @@ _MORE = click.option("--argument", "more", multiple=True, metavar="TEXT", help="
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench megatron playbooks/training-set.yml --learn megatron.yml", needs=TRAINING)
 def megatron(
     nodes: NodesRequest, test: MegatronTest, options: MegatronOptions, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -128,6 +130,7 @@ def _scale() -> type[ScaleOptions]:
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench scale playbooks/training-set.yml --suffix _mpi", needs=TRAINING)
 def scale(
     nodes: NodesRequest, options: ScaleOptions, test: MegatronTest, estate: EstateRequest, **shown: Unpack[ShownAs]
 ) -> int:
@@ -184,6 +187,7 @@ def _burn() -> type[BurnOptions]:
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("bench burn playbooks/training-set.yml --minutes 0.1 --steps 10", needs=TRAINING)
 def burn(nodes: NodesRequest, options: BurnOptions, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
     """Keep every GPU busy for 20 to 30 minutes with the same training steps, and compare the losses bit for bit.
 

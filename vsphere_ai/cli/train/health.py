@@ -12,6 +12,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import (
     agreed,
     changes_nothing,
@@ -53,6 +54,8 @@ class _Shown(TypedDict):
 @fail_on_option
 @yes_option
 @changes_nothing
+@example("health playbooks/training-set.yml", needs=TRAINING)
+@example("health playbooks/training-set.yml --learn profile.yml", needs=TRAINING)
 def command(what: str, profile: Path | None, dcgm: int | None, estate: EstateRequest, **shown: Unpack[_Shown]) -> int:
     """Report how GPUs, RDMA, network and versions are of the VMs of a PLAYBOOK, or of those that PATTERN means.
 

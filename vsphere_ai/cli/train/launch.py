@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import JOB, example
 from vsphere_ai.cli.console.options import (
     changes_nothing,
     dry_run_option,
@@ -98,6 +99,7 @@ def _request() -> type[LaunchRequest]:
     preflight_option,
 )
 @output_option()
+@example("launch torchrun -f job.yml --dry-run", needs=JOB)
 def launch_mode(wait: bool, form: str, request: LaunchRequest) -> int:
     """Launch a job on the VMs of the set that it names.
 
@@ -128,6 +130,7 @@ def _run_options(function: Callable[..., int]) -> Callable[..., int]:
 @command.command("status")
 @_run_options
 @changes_nothing
+@example("launch status -f job.yml", needs="a run of job.yml")
 def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Show how a run of a job stands on each of its nodes, and whether it gets on.
 
@@ -143,6 +146,7 @@ def status(job: Path, run: str, form: str, estate: EstateRequest) -> int:
 @command.command("stop")
 @_run_options
 @dry_run_option
+@example("launch stop -f job.yml", needs="a run of job.yml")
 def stop(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Stop a run of a job on all its nodes.
 
@@ -158,6 +162,7 @@ def stop(job: Path, run: str, form: str, estate: EstateRequest) -> int:
 @command.command("logs")
 @_run_options
 @changes_nothing
+@example("launch logs -f job.yml", needs="a run of job.yml")
 def logs(job: Path, run: str, form: str, estate: EstateRequest) -> int:
     """Print the ends of what the processes of a run wrote, by node and process.
 

@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_options
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ HELP_ENTRY = "Train", 50, "Print values of the VMs of a playbook, for other prog
 @variable_options
 @output_option("text", "json", "env", "hostfile")
 @changes_nothing
+@example("output playbooks/training-set.yml", needs="outputs: in the playbook")
 def command(playbook: Path, name: str, form: str, estate: EstateRequest) -> int:
     """Print the outputs of PLAYBOOK, or the one called NAME, as vCenter and the guests show them now.
 

@@ -13,6 +13,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, check_option, gathering, one_of, vcenter_options, width
 from vsphere_ai.cli.train.render_job import commands as job_commands
 from vsphere_ai.cli.train.render_netplan import command as netplan
@@ -99,6 +100,7 @@ for _each in job_commands():
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("render spiderpool 'train-*'", needs="pools with per_node in the inventory (docs/kubernetes.md)")
 def spiderpool(request: ExportRequest, checked: Sequence[Path], form: str, fail_on: FailOn) -> int:
     """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in a FILE with --check.
 
@@ -134,6 +136,7 @@ def spiderpool(request: ExportRequest, checked: Sequence[Path], form: str, fail_
 @output_option()
 @fail_on_option
 @changes_nothing
+@example("render network-operator 'train-*'", needs="pools with per_node in the inventory (docs/kubernetes.md)")
 def network_operator(request: ExportRequest, checked: Sequence[Path], form: str, fail_on: FailOn) -> int:
     """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check a FILE with --check.
 

@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import Look, fail_on_option, show_findings
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import JOB, example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, variable_options
 from vsphere_ai.cli.train.options import job_option
 from vsphere_ai.errors import UsageError
@@ -59,6 +60,7 @@ def _command(name: str, words: str) -> click.Command:
     @output_option()
     @fail_on_option
     @changes_nothing
+    @example(f"render {name} -f job.yml", needs=JOB)
     def command(job: Path | None, checked: Path | None, estate: EstateRequest, form: str, fail_on: FailOn) -> int:
         if (job is None) == (checked is None):
             raise UsageError(

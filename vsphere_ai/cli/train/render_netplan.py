@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import changes_nothing, vcenter_options
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 @vcenter_options
 @output_option(names="vms.vm")
 @changes_nothing
+@example("render netplan train-01", needs=TRAINING)
 def command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
     """Print the network file that each VM carries for cloud-init, decoded and checked.
 

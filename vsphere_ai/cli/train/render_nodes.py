@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import changes_nothing, check_option, one_of, prints_only, variable_options
 from vsphere_ai.cli.train.options import set_option
 from vsphere_ai.model.text import counted
@@ -43,6 +44,7 @@ def _run(form: Form, what: Sequence[str], chosen: str, checked: Sequence[Path], 
 @variable_options
 @prints_only("a configuration of Node Health Check")
 @changes_nothing
+@example("render nhc playbooks/training-set.yml", needs=TRAINING)
 def nhc(what: Sequence[str], chosen: str, checked: Sequence[Path], estate: EstateRequest) -> int:
     """Write a configuration of Node Health Check for the VMs of a playbook's set or of PATTERN.
 
@@ -61,6 +63,7 @@ def nhc(what: Sequence[str], chosen: str, checked: Sequence[Path], estate: Estat
 @variable_options
 @prints_only("rules of Prometheus")
 @changes_nothing
+@example("render prometheus playbooks/training-set.yml", needs=TRAINING)
 def prometheus(what: Sequence[str], chosen: str, checked: Sequence[Path], estate: EstateRequest) -> int:
     """Write alert rules of Prometheus for the VMs of a playbook's set or of PATTERN.
 

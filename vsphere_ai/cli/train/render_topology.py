@@ -11,6 +11,7 @@ from vsphere_ai.cli.console import streams
 from vsphere_ai.cli.console.events import show_event
 from vsphere_ai.cli.console.findings import fail_on_option
 from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.help_examples import TRAINING, example
 from vsphere_ai.cli.console.options import FILE, changes_nothing, gathering, to_option, variable_options, width
 from vsphere_ai.cli.train.options import set_option
 from vsphere_ai.cli.train.render_job import show_checked
@@ -39,6 +40,7 @@ def _request() -> type[TopologyRequest]:
 @output_option(names="vms.vm")
 @fail_on_option
 @changes_nothing
+@example("render nccl-topo playbooks/training-set.yml --to topology", needs=TRAINING)
 def command(request: TopologyRequest, to: Path | None, checked: Path | None, form: str, fail_on: FailOn) -> int:
     """Write NCCL's topology file (NCCL_TOPO_FILE) for the VMs of a PLAYBOOK's set, or those that PATTERN means.
 

@@ -1,0 +1,98 @@
+"""Examples of the help of every command: each command has one, and those that need no more than a lab are carried out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+
+import pytest
+from support.command_tree import leaves
+from support.places import PLAYBOOKS, ROOT
+
+from vsphere_ai.cli.console.help_examples import JOB, TRAINING, example_lines, examples_of
+from vsphere_ai.cli.main import main
+from vsphere_ai.lab.scenario_file import shipped
+
+JOB_FILE = "training_job: resnet\nnodes: {playbook: playbooks/training-set.yml, set: train}\nscript: /shared/train.py\n"
+ENDS_THE_LAB = ("lab", "down")
+
+
+def examples(*needs):
+    """The examples that need one of these, by their words, in the order of the commands; what ends the lab is last."""
+    found = {each.line: words for words, command in leaves().items() for each in examples_of(command) if each.needs in needs}
+    return sorted((shlex.split(line) for line in found), key=lambda words: tuple(words[:2]) == ENDS_THE_LAB)
+
+
+def test_every_command_has_an_example_of_itself():
+    wrong = []
+    for words, command in leaves().items():
+        own = ("launch", "torchrun") if words[0] == "launch" and command.callback.__name__ == "launch_mode" else words
+        lines = [shlex.split(each.line) for each in examples_of(command)]
+        if not lines or any(tuple(line[: len(own)]) != own for line in lines):
+            wrong.append(" ".join(words))
+    assert wrong == []
+
+
+def test_what_more_an_example_needs_stands_above_it_in_the_help(capsys):
+    for words, command in leaves().items():
+        assert main([*words, "--help"]) == 0
+        text = capsys.readouterr().out
+        shown = text.partition("Examples:")[2].replace("\n  ", "\n").strip().splitlines()
+        assert shown == example_lines(command), " ".join(words)
+
+
+def test_examples_are_explained(capsys):
+    assert main(["explain", "trust", "guest"]) == 0
+    assert f"# needs {TRAINING}\n" in capsys.readouterr().out.replace("\n    ", "\n").replace("\n  ", "\n")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the playbooks and inventories of the project, which is the current one."""
+    folder = tmp_path / "project"
+    for part in ("playbooks", "inventories"):
+        shutil.copytree(ROOT / part, folder / part)
+    (folder / ".git").mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def carried_out(examples, capsys):
+    """Carry examples out; return those that did not end as they should: done, or with findings."""
+    wrong = []
+    for words in examples:
+        if "RUN" in words:
+            assert main(["run", "list", "-o", "name"]) == 0
+            newest = capsys.readouterr().out.split()[-1]
+            words = [newest if word == "RUN" else word for word in words]
+        code = main(words)
+        out, err = capsys.readouterr()
+        if code not in (0, 2) or "Traceback" in err:
+            wrong.append(f"{shlex.join(words)} ended with {code}\n{out[-600:]}{err[-600:]}")
+    return wrong
+
+
+@pytest.mark.lab
+def test_examples_that_need_the_lab_only(folder, make_lab, quick_scenario, capsys, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(make_lab(quick_scenario.read_text("utf-8")).directory))
+    found = examples("")
+    assert len(found) > 50
+    assert carried_out(found, capsys) == []
+
+
+@pytest.mark.lab
+def test_examples_about_vms_of_a_set(folder, make_lab, capsys, monkeypatch):
+    text, changed = re.subn(r"(?m)^timing: .*$", QUICK, shipped()["training"].read_text("utf-8"))
+    assert changed == 1
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(make_lab(text).directory))
+    shutil.copy(ROOT / "inventories" / "training.yml", folder / "vsphere-ai.yaml")
+    (folder / "job.yml").write_text(JOB_FILE, encoding="utf-8")
+    found = examples(TRAINING, JOB)
+    assert len(found) > 20
+    assert main(["apply", str(PLAYBOOKS / "training-set.yml"), "--yes"]) == 0
+    capsys.readouterr()
+    assert carried_out(found, capsys) == []
