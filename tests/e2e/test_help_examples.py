@@ -1,4 +1,4 @@
-"""Examples of the help of every command: each command has one, and those that need no more than a lab are carried out."""
+"""Examples in the help of every command: each has one, and those that need no more than a lab are carried out."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from vsphere_ai.cli.main import main
 from vsphere_ai.lab.scenario_file import shipped
 
 JOB_FILE = "training_job: resnet\nnodes: {playbook: playbooks/training-set.yml, set: train}\nscript: /shared/train.py\n"
+QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.01, shutdown_seconds: 0.05, guest_seconds: 0.1}"
 ENDS_THE_LAB = ("lab", "down")
 
 
 def examples(*needs):
     """The examples that need one of these, by their words, in the order of the commands; what ends the lab is last."""
-    found = {each.line: words for words, command in leaves().items() for each in examples_of(command) if each.needs in needs}
+    every = (each for command in leaves().values() for each in examples_of(command))
+    found = dict.fromkeys(each.line for each in every if each.needs in needs)
     return sorted((shlex.split(line) for line in found), key=lambda words: tuple(words[:2]) == ENDS_THE_LAB)
 
 

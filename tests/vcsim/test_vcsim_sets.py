@@ -77,7 +77,10 @@ class Farm:
     def applied(self, *given, **more):
         """Carry a plan out as `apply` does, but for what the rules say of the simulator's old hosts."""
         playbook = load(self.play(*given, **more), self.estate)
-        with open_session(self.estate, playbook) as session, held(session, "test", None, ignore) as locks:
+        with (
+            open_session(self.estate, playbook) as session,
+            held(session.scope, session.connection, "test", None) as locks,
+        ):
             plan, estate = make_plan(session, playbook)
             assert {p.rule for p in plan.problems} <= RULES_OF_HOSTS, [p.message for p in plan.problems]
             origin = Origin("test", locks)

@@ -15,7 +15,8 @@ from vsphere_ai.connect.address_ledger import StoredText, read_text
 from vsphere_ai.model.facts import Facts
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
 
 _PATHS = {
     "VirtualMachine": (*in_use.VM_PATHS, *evidence.VM_PATHS),
@@ -33,29 +34,29 @@ class RecordedLeases:
     terms: PoolSettings
 
 
-def read_recorded(session: Session) -> RecordedLeases:
+def read_recorded(scope: EstateScope, connection: EstateConnection) -> RecordedLeases:
     """Return the ledger, the pools of the inventory, and vCenter's time."""
-    session.connection.progress("reading the leases")
-    stored = read_text(session.connection.vcenter)
-    now = int(session.connection.vcenter.now().timestamp())
+    connection.progress("reading the leases")
+    stored = read_text(connection.vcenter)
+    now = int(connection.vcenter.now().timestamp())
     terms = PoolSettings(
-        session.scope.inventory.pools,
+        scope.inventory.pools,
         now,
-        session.scope.inventory.reserved,
-        vcenter=session.connection.vcenter.about.instance,
+        scope.inventory.reserved,
+        vcenter=connection.vcenter.about.instance,
     )
     return RecordedLeases(stored, read_ledger(stored.text), terms)
 
 
-def read_evidence(session: Session) -> Evidence:
+def read_evidence(scope: EstateScope, connection: EstateConnection) -> Evidence:
     """Return what VMs, hosts and IP pools show; read it after the ledger, so that it is not older."""
-    session.connection.progress("reading the addresses in use")
-    objects = session.connection.vcenter.read(_PATHS)
+    connection.progress("reading the addresses in use")
+    objects = connection.vcenter.read(_PATHS)
     vms, hosts = (_of(objects, kind) for kind in ("VirtualMachine", "HostSystem"))
     names = {str(f.get("key")): f.name for f in _of(objects, "DistributedVirtualPortgroup")}
-    marks = in_use.of_marks(vms, session.scope.inventory.pools)
+    marks = in_use.of_marks(vms, scope.inventory.pools)
     used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names), *marks]
-    return evidence_of(vms, hosts, [*used, *read_ip_pools(session.connection.vcenter, session.connection.emit)])
+    return evidence_of(vms, hosts, [*used, *read_ip_pools(connection.vcenter, connection.emit)])
 
 
 def _of(objects: dict[str, Facts], kind: str) -> list[Facts]:

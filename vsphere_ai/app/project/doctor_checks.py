@@ -17,7 +17,6 @@ from cryptography import x509
 
 from vsphere_ai.app.estate.connection import EstateConnection, endpoint_of
 from vsphere_ai.app.estate.scope import EstateScope
-from vsphere_ai.app.estate.session import Session
 from vsphere_ai.app.project.dated_facts import fact_ages
 from vsphere_ai.app.runs.account_privileges import place_needs, still_lacking
 from vsphere_ai.app.runs.out_of_service import runs_among
@@ -54,39 +53,39 @@ DRIVER_RULE = "gpu.vib"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)\s*(?:>=\s*(?P<floor>[0-9.]+))?")
 
 
-def examine(session: Session) -> Iterator[Finding]:
+def examine(scope: EstateScope, connection: EstateConnection) -> Iterator[Finding]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
     yield from fact_ages(datetime.now(UTC).date())
-    own = inventory(session.scope)
+    own = inventory(scope)
     yield own
-    yield from files(session.scope)
+    yield from files(scope)
     if own.verdict != "pass":
         why = "others may have written the inventory, which says what programs are run and where passwords go"
         yield _area("vCenter", "unknown", f"the rest was not looked at: {why}")
         return
-    yield from ssh_secret(session.scope)
+    yield from ssh_secret(scope)
     reachable = True
-    for check in (*address(session.scope), *certificate(session.scope)):
+    for check in (*address(scope), *certificate(scope)):
         reachable = reachable and check.verdict != "fail"
         yield check
     if not reachable:
         yield _area("vCenter", "unknown", "the rest was not looked at: there is no trusted connection to the vCenter")
         return
     try:
-        vcenter = session.connection.vcenter
+        vcenter = connection.vcenter
     except VsphereAiError as error:
         yield _area("login", "fail", error.message, error.remedy)
         return
     about = vcenter.about
-    yield _area("login", "pass", f"{session.scope.settings.username} is logged in")
+    yield _area("login", "pass", f"{scope.settings.username} is logged in")
     yield _area("vCenter", "pass", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
-    yield tags(session)
-    estate = read(session)
-    yield from out_of_service(session.connection, estate)
-    checks, estate = evaluate(estate, lambda e: [*hosts(session, e), *clusters(e)])
+    yield tags(scope, connection)
+    estate = read(scope, connection)
+    yield from out_of_service(connection, estate)
+    checks, estate = evaluate(estate, lambda e: [*hosts(scope, connection, e), *clusters(e)])
     yield from checks
     yield from (_area("answers", "unknown", line, LOOK) for line in left_out(estate))
 
@@ -103,17 +102,17 @@ def _cluster(cluster: Facts, verdict: Verdict, message: str, remedy: str = "") -
     return Finding(Subject("cluster", cluster.name, cluster.ref), "doctor.drs", verdict, message, remedy)
 
 
-def read(session: Session) -> Estate:
+def read(scope: EstateScope, connection: EstateConnection) -> Estate:
     """Read what is looked at of hosts and clusters; no host is logged in to."""
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = CollectorRequest(
         paths={"HostSystem": (*paths, *NETWORK), "ClusterComputeResource": ("name", "parent", "configurationEx")},
-        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.scope.limited(estate, estate.hosts))),
+        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in scope.limited(estate, estate.hosts))),
         worth=should_query,
-        parallel=session.scope.options.parallel,
-        progress=session.connection.progress,
+        parallel=scope.options.parallel,
+        progress=connection.progress,
     )
-    return collect(session.connection.vcenter, None, request)
+    return collect(connection.vcenter, None, request)
 
 
 # -- this machine
@@ -269,14 +268,14 @@ def clock(now: Callable[[], datetime]) -> Finding:
     return _area("clock", "fail" if size > SKEW_FAIL else "warn", words, "let NTP set both clocks")
 
 
-def tags(session: Session) -> Finding:
+def tags(scope: EstateScope, connection: EstateConnection) -> Finding:
     """Read the categories of vSphere tags, which are elsewhere than all else; none fails where groups need them."""
-    groups = (*session.scope.inventory.hosts.values(), *session.scope.inventory.vms.values())
+    groups = (*scope.inventory.hosts.values(), *scope.inventory.vms.values())
     needed = [f"'{group.name}'" for group in groups if "tag=" in group.selector.text]
     missing_privileges: Verdict = "fail" if needed else "warn"
     of = f"group {', '.join(needed)} of the inventory" if needed else "a selector"
     try:
-        count = session.connection.vcenter.tag_categories()
+        count = connection.vcenter.tag_categories()
     except VsphereAiError as error:
         return _area("tags", missing_privileges, f"{error.message}; {of} by tag has an error", error.remedy)
     if count:
@@ -310,10 +309,10 @@ def out_of_service(connection: EstateConnection, estate: Estate) -> Iterator[Fin
 # -- hosts and clusters
 
 
-def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
+def hosts(scope: EstateScope, connection: EstateConnection, estate: Estate) -> Iterator[Finding]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
-    stranger, left = _strangers(session.scope), {host.ref for host in left_running(session.connection.vcenter)}
-    for target in session.scope.limited(estate, estate.hosts):
+    stranger, left = _strangers(scope), {host.ref for host in left_running(connection.vcenter)}
+    for target in scope.limited(estate, estate.hosts):
         facts = estate[target.ref]
         state = facts.get("runtime.connectionState")
         if state != "connected":
@@ -321,9 +320,9 @@ def hosts(session: Session, estate: Estate) -> Iterator[Finding]:
             continue
         if facts.ref in left:
             words = "SSH runs because a command that was killed had started it to read"
-            yield _host(facts, "ssh", "warn", words, f"stop it: {session.scope.stopping_ssh(facts.name)}")
-        elif session.scope.inventory.ssh is not None:
-            yield from _ssh(session.scope, facts)
+            yield _host(facts, "ssh", "warn", words, f"stop it: {scope.stopping_ssh(facts.name)}")
+        elif scope.inventory.ssh is not None:
+            yield from _ssh(scope, facts)
         elif may_accelerate(facts):
             words = "the inventory has no ssh: section, and commands on this host (mig, reboots over SSH) need one"
             yield _host(facts, "ssh", "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")

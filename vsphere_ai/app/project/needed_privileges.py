@@ -65,4 +65,4 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
 def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Finding, ...]:
     """Look at everything a run needs: libraries, files, names, certificate, login, clocks, SSH, drivers and DRS."""
     with open_session(estate, None, emit) as session:
-        return tuple(examine(session))
+        return tuple(examine(session.scope, session.connection))

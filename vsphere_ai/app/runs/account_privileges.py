@@ -16,7 +16,7 @@ from vsphere_ai.planning.record_privileges import DEFINING, for_record
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.connection import EstateConnection
-    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.planning.planner import Plan
@@ -29,9 +29,9 @@ MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
 
-def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
+def with_privileges(scope: EstateScope, connection: EstateConnection, plan: Plan, estate: Estate) -> Plan:
     """Return a plan with a problem for every object on which the account lacks privileges the plan takes."""
-    found = tuple(_problems(session.scope.settings.username, _missing(session.connection, plan, estate)))
+    found = tuple(_problems(scope.settings.username, _missing(connection, plan, estate)))
     return replace(plan, problems=(*plan.problems, *found)) if found else plan
 
 
@@ -43,13 +43,13 @@ def _problems(account: str, missing: Sequence[PrivilegeNeed]) -> Iterator[Proble
         yield Finding.problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
 
 
-def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:
+def require_privileges(scope: EstateScope, connection: EstateConnection, plan: Plan, estate: Estate) -> None:
     """Refuse a plan whose steps take privileges the account lacks, naming them per object."""
-    missing = _missing(session.connection, plan, estate)
+    missing = _missing(connection, plan, estate)
     if missing:
         lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
         more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
-        account = safe(session.scope.settings.username)
+        account = safe(scope.settings.username)
         lacks = f"{account} lacks privileges this plan takes; nothing was changed:"
         raise Denied("\n".join((lacks, *lines, *more)), ROLE)
 

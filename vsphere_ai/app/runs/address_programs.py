@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vsphere_ai.addresses.pool import Backend
     from vsphere_ai.addresses.request import SetRequest
     from vsphere_ai.app.estate.address_reading import RecordedLeases
+    from vsphere_ai.app.estate.connection import EstateConnection
     from vsphere_ai.app.estate.scope import EstateScope
-    from vsphere_ai.app.estate.session import Session
     from vsphere_ai.model.names.networks import AddressRange
 
 _CORRECT = "correct the program; it is asked the same again when the plan is applied again"
@@ -43,14 +43,16 @@ def with_answers_of_programs(scope: EstateScope, found: RecordedLeases, requests
     return replace(found.terms, answers=answers)
 
 
-def release_at_programs(session: Session, before: AddressLedger, after: AddressLedger) -> None:
+def release_at_programs(
+    scope: EstateScope, connection: EstateConnection, before: AddressLedger, after: AddressLedger
+) -> None:
     """Give back to programs what a ledger does not hold any more; do that before the ledger is written."""
-    pools = session.scope.inventory.pools
-    terms = PoolSettings(pools, 0, vcenter=session.connection.vcenter.about.instance)
+    pools = scope.inventory.pools
+    terms = PoolSettings(pools, 0, vcenter=connection.vcenter.about.instance)
     for name, keys in keys_dropped(before, after, terms).items():
         pool = pools[name]
         if pool.backend is not None:
-            answer = ask(_program(session.scope, pool.backend, name), request_document("release", name, pool, keys))
+            answer = ask(_program(scope, pool.backend, name), request_document("release", name, pool, keys))
             try:
                 released_in(answer, keys)
             except ValueError as error:

@@ -118,14 +118,14 @@ def _apply(
     if request.dry_run:  # as for a plan: it waits for no one, and removes nothing that another run left
         return _carried_out(session, playbook, saved, request, emit)
     _require_readable_journals()
-    with held(session, request.title or f"apply {request.what}", request.lock, emit, reads=True):
+    with held(session.scope, session.connection, request.title or f"apply {request.what}", request.lock, reads=True):
         return _carried_out(session, playbook, saved, request, emit)
 
 
 def _carried_out(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
-    announce(session, emit)
+    announce(session.scope, session.connection, emit)
     if saved:
         _require_same_vcenter(
             saved, session.connection.vcenter.about.instance, session.connection.vcenter.name, request.what
@@ -137,7 +137,7 @@ def _carried_out(
     digest = document.digest(plan)
     if saved:
         _require_same(saved, plan, digest, request.what)
-    plan = checked(session, plan, estate)
+    plan = checked(session.scope, session.connection, plan, estate)
     if request.compare_only and not plan.problems:
         return RunResult(plan, 0)
     if not request.dry_run:

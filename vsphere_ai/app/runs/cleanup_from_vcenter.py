@@ -30,7 +30,8 @@ from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.runs import journal
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.events.results import RunResult
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
@@ -65,10 +66,10 @@ def resume_from_vcenter(request: FromVCenterRequest, emit: Emit = ignore) -> Run
     emit(Begun())
     with (
         open_session(request.estate, None, emit) as session,
-        held(session, f"resume --from-vcenter {request.run}", request.lock, emit),
+        held(session.scope, session.connection, f"resume --from-vcenter {request.run}", request.lock),
     ):
         chosen = _chosen(session.connection.vcenter, request.run)
-        record = _recorded(session, chosen)
+        record = _recorded(session.scope, session.connection, chosen)
     emit(Remark("run.from-vcenter", f"{chosen.who}: what it has out of service is put back by run {record.id}"))
     again = ResumeRequest(
         record.id,
@@ -110,21 +111,21 @@ def _chosen(vcenter: VCenter, name: str) -> OutRun:
     raise UsageError(f"{what} anything out of service by what this vCenter keeps", remedy, rule="run.none")
 
 
-def _recorded(session: Session, run: OutRun) -> Journal:
+def _recorded(scope: EstateScope, connection: EstateConnection, run: OutRun) -> Journal:
     """Make a journal of what is out of service, in which it is pending since it was written in vCenter."""
     written = run.record.items if run.record else ()
-    facts = facts_of(session.connection.vcenter, written) or {}
+    facts = facts_of(connection.vcenter, written) or {}
     items = [(item, _target(item, facts)) for item in written]
     pending = [part for item, target in items for part in _pending(item, target)]
-    playbook = _playbook(f"run {run.run}", session.scope.settings.name, [target for _, target in items])
+    playbook = _playbook(f"run {run.run}", scope.settings.name, [target for _, target in items])
     hit = tuple(target for item, target in items if item.kind == "off")
     approved = Approved(impact=Impact(found=_found(run), power_cycles=hit))
     return journal.create(
         RunRecord(
             what=f"resume --from-vcenter {run.run}",
-            inventory=str(session.scope.inventory.path.absolute()),
-            scope=Scope(vcenter=session.scope.settings.name, address=session.connection.vcenter.name),
-            instance=session.connection.vcenter.about.instance,
+            inventory=str(scope.inventory.path.absolute()),
+            scope=Scope(vcenter=scope.settings.name, address=connection.vcenter.name),
+            instance=connection.vcenter.about.instance,
             out_record=run.run,
         ),
         RunDocuments(

@@ -30,6 +30,8 @@ from vsphere_ai.runs.journal import Journal, is_alive
 from vsphere_ai.runs.locks import Hold, Mode, hold_run
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.language.playbooks.play import Playbook
     from vsphere_ai.model.records.pending import Pending
@@ -48,16 +50,18 @@ def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> Es
 
 
 @contextmanager
-def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode | None, emit: Emit) -> Iterator[Hold]:
+def held_again(
+    scope: EstateScope, connection: EstateConnection, record: Journal, run: Journal | str, lock: Mode | None
+) -> Iterator[Hold]:
     """Hold the locks of the vCenter, and the run itself: no lock mode permits to continue one run twice.
 
     `lock` None: the mode of the run, and the lock in vCenter where addresses are given, which a weaker one forbids.
     """
-    if session.connection.vcenter.about.instance != record.run.instance:
+    if connection.vcenter.about.instance != record.run.instance:
         text = f"run {record.id} was on another vCenter than this inventory leads to now"
         raise Conflict(text, "check the inventory", rule="run.other-vcenter")
-    mode = lock or (session.scope.lock_mode if session.scope.lock_mode == "vcenter" else record.run.lock)
-    with held(session, run, mode, emit) as locks, hold_run(record.id):
+    mode = lock or (scope.lock_mode if scope.lock_mode == "vcenter" else record.run.lock)
+    with held(scope, connection, run, mode) as locks, hold_run(record.id):
         yield locks
 
 
@@ -72,7 +76,7 @@ def plan_from(
     _require_free(record)
     # from here on vCenter is waited for as in the run itself
     session.connection.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
-    announce_ssh(session, emit)
+    announce_ssh(session.scope, session.connection, emit)
     starts = session.scope.inventory.start_ssh
     context = Context(
         session.connection.vcenter,

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.events import Emit, LockLost, LockReleased, LockTaken, Remark
+from vsphere_ai.app.events import LockLost, LockReleased, LockTaken, Remark
 from vsphere_ai.errors import Locked
 from vsphere_ai.model.steps import WriteLeases
 from vsphere_ai.runs.locks import Hold, Mode, hold
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
 
@@ -28,13 +29,16 @@ def require_lock(plan: Plan, locks: Hold | None) -> None:
 
 
 @contextmanager
-def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *, reads: bool = False) -> Iterator[Hold]:
+def held(
+    scope: EstateScope, connection: EstateConnection, run: Journal | str, mode: Mode | None, *, reads: bool = False
+) -> Iterator[Hold]:
     """Hold the locks of the session's vCenter for a run (its record, or what a new one is about).
 
     `mode` None: as the inventory says, and the one in vCenter where addresses are given. `Locked` when another run has
     one of them, or when the lock is lost. `reads`: the inventory is read next, which shows the one in vCenter.
     """
     locks: Hold | None = None
+    emit = connection.emit
 
     def release() -> None:
         if locks is not None:
@@ -42,15 +46,15 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit, *,
 
     def lost(why: str) -> None:
         emit(Remark("lock.lost", f"The lock in vCenter is lost, so this run stops: {why}"))
-        session.connection.stop(signal.SIGTERM, "stopped: the lock in vCenter was lost")
+        connection.stop(signal.SIGTERM, "stopped: the lock in vCenter was lost")
         emit(LockLost())
 
     emit(LockTaken(release))
     try:
-        with hold(session.connection.vcenter, run, mode=mode or session.scope.lock_mode, lost=lost) as locks:
+        with hold(connection.vcenter, run, mode=mode or scope.lock_mode, lost=lost) as locks:
             if not reads:
                 locks.respect()
-            with session.connection.holding(locks):
+            with connection.holding(locks):
                 yield locks
     finally:
         emit(LockReleased(release))

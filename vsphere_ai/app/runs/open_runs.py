@@ -13,7 +13,8 @@ from vsphere_ai.runs import history, journal
 from vsphere_ai.runs.history import RunSummary, look, successor, way_on
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.model.records.recorded_steps import RecordedPending
@@ -65,9 +66,9 @@ def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterat
                 yield each, now.name
 
 
-def announce(session: Session, emit: Emit) -> None:
+def announce(scope: EstateScope, connection: EstateConnection, emit: Emit) -> None:
     """Report earlier runs on this vCenter that were not finished, and SSH that a killed command left running."""
-    for run, command in history.unfinished(session.connection.vcenter.about.instance).items():
+    for run, command in history.unfinished(connection.vcenter.about.instance).items():
         text = f"Run {run} was not finished. See: vsphere-ai run show {run}. Finish it: {command}"
         emit(Remark("run.unfinished", text))
     troubles = journal.unreadable()
@@ -75,18 +76,14 @@ def announce(session: Session, emit: Emit) -> None:
         emit(Remark("run.unreadable", f"A run may not be finished: {trouble.message}. {trouble.remedy}"))
     if len(troubles) > 1:
         emit(Remark("", f"There are {len(troubles) - 1} more of this kind: vsphere-ai run list"))
-    announce_ssh(session, emit)
+    announce_ssh(scope, connection, emit)
 
 
-def announce_ssh(session: Session, emit: Emit) -> None:
+def announce_ssh(scope: EstateScope, connection: EstateConnection, emit: Emit) -> None:
     """Report where SSH runs since a command was killed, and what stops it."""
     from vsphere_ai.reading.collector import left_running
 
-    for host in left_running(session.connection.vcenter):
-        way = (
-            "This command stops it"
-            if session.scope.may_start_ssh
-            else f"Stop it: {session.scope.stopping_ssh(host.name)}"
-        )
+    for host in left_running(connection.vcenter):
+        way = "This command stops it" if scope.may_start_ssh else f"Stop it: {scope.stopping_ssh(host.name)}"
         text = f"SSH of {host.name} runs because a command that was killed had started it to read. {way}"
         emit(Remark("ssh.left-running", text))

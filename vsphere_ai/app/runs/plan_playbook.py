@@ -47,6 +47,8 @@ from vsphere_ai.sets.outputs import OutputValue
 from vsphere_ai.sets.rules import merged, rule_steps
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.estate.connection import EstateConnection
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
 
 
@@ -127,9 +129,9 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
 def plan_loaded(playbook: Playbook, request: PlanRequest, emit: Emit = ignore) -> PlanResult:
     """Plan a playbook that was loaded of the file that the request names."""
     with open_session(request.estate, playbook, emit) as session:
-        announce(session, emit)
+        announce(session.scope, session.connection, emit)
         made, estate = make_plan(session, playbook)
-        made = checked(session, made, estate)
+        made = checked(session.scope, session.connection, made, estate)
         scope = {"vcenter": session.scope.settings.name, "limit": session.scope.options.limit}
         outputs = planned_outputs(session, playbook, estate)
         playbook = session.split(playbook, estate)
@@ -159,19 +161,19 @@ def save_plan(result: PlanResult, path: Path) -> None:
     write_output(path, f"{document.dumps(result.saved())}\n")
 
 
-def checked(session: Session, made: Plan, estate: Estate) -> Plan:
+def checked(scope: EstateScope, connection: EstateConnection, made: Plan, estate: Estate) -> Plan:
     """Return a plan with what vCenter answers to its steps, and with the privileges that the account lacks."""
     from vsphere_ai.execution.disk_children import child_problems
     from vsphere_ai.execution.running_clones import clone_problems
     from vsphere_ai.execution.vcenter_checks import with_answers
 
     lost = {
-        *child_problems(made, session.connection.vcenter, estate),
-        *clone_problems(made, session.connection.vcenter, estate),
+        *child_problems(made, connection.vcenter, estate),
+        *clone_problems(made, connection.vcenter, estate),
     }
     made = replace(made, problems=tuple(sorted({*made.problems, *lost}, key=by_target))) if lost else made
-    made = with_answers(made, session.connection.vcenter, estate, parallel=session.scope.options.parallel)
-    return with_privileges(session, made, estate)
+    made = with_answers(made, connection.vcenter, estate, parallel=scope.options.parallel)
+    return with_privileges(scope, connection, made, estate)
 
 
 def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:

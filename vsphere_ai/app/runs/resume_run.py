@@ -66,7 +66,7 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
     playbook = playbook_of(record.documents.desired)
     with (
         open_session(estate_of(record, playbook, request.inventory), playbook, emit) as session,
-        held_again(session, record, record, request.lock, emit) as locks,
+        held_again(session.scope, session.connection, record, record, request.lock) as locks,
     ):
         planned, origin = _planned(session, record, request, emit)
         plan = planned.plan

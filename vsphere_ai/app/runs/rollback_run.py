@@ -60,7 +60,7 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
     what, playbook = f"rollback {record.id}", playbook_of(record.documents.before)
     with (
         open_session(estate_of(record, playbook, request.inventory), playbook, emit) as session,
-        held_again(session, record, what, request.lock, emit) as locks,
+        held_again(session.scope, session.connection, record, what, request.lock) as locks,
     ):
         among = history.look()
         mine, others = run_changes.own(record, among), run_changes.after(record, among)

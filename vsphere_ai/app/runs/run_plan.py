@@ -84,7 +84,7 @@ def carry_out(session: Session, planned: PlannedRun, origin: Origin, emit: Emit)
     """Run a confirmed plan to its end, and record it."""
     plan = planned.plan
     require_lock(plan, session.connection.locks)
-    require_privileges(session, plan, planned.estate)
+    require_privileges(session.scope, session.connection, plan, planned.estate)
     passwords = guest_passwords(plan, session.scope.inventory.base)
     record = origin.resumes or _new_record(session, planned, origin)
     if origin.resumes is not None:

@@ -13,7 +13,8 @@ from vsphere_ai.addresses.ledger_text import ledger_text
 from vsphere_ai.addresses.request import AddressProblem
 from vsphere_ai.addresses.reserving import reserve, unreserve
 from vsphere_ai.app.estate.address_reading import RecordedLeases, read_evidence, read_recorded
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.connection import EstateConnection
+from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.runs.address_programs import release_at_programs
@@ -24,7 +25,6 @@ from vsphere_ai.model.names.networks import AddressRange, address_range
 
 if TYPE_CHECKING:
     from vsphere_ai.addresses.holding import AddressLedger
-    from vsphere_ai.app.estate.session import Session
     from vsphere_ai.runs.locks import Hold
 
 Agree = Callable[[str], bool]
@@ -64,8 +64,11 @@ class AddressChange:
 def reserve_addresses(request: ReserveRequest, confirm: Agree, emit: Emit = ignore) -> AddressChange:
     """Reserve addresses, so that no set gets them. `Refused` when they are held, or no pool gives them."""
     span = _range(request.addresses)
-    with open_session(request.estate, None, emit) as session, locked(session, "ipam reserve", emit) as hold:
-        found = read_recorded(session)
+    with (
+        open_session(request.estate, None, emit) as session,
+        locked(session.scope, session.connection, "ipam reserve") as hold,
+    ):
+        found = read_recorded(session.scope, session.connection)
         after = _accepted(reserve(found.ledger, found.terms, span, request.note, request.pool))
         agreed = _agreed(confirm, f"reserve {span} for {request.note}", emit)
         if agreed:
@@ -77,24 +80,27 @@ def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = igno
     """Release a reservation, or what a set holds for VMs that are gone. `Refused` when such a VM is there."""
     if bool(request.addresses) == bool(request.set):
         raise UsageError("neither an address nor a set to release was given", "give an address, or --set NAME")
-    with open_session(request.estate, None, emit) as session, locked(session, "ipam release", emit) as hold:
-        found = read_recorded(session)
+    with (
+        open_session(request.estate, None, emit) as session,
+        locked(session.scope, session.connection, "ipam release") as hold,
+    ):
+        found = read_recorded(session.scope, session.connection)
         if request.set:
-            after, what = _without_vms(session, found, request)
+            after, what = _without_vms(session.scope, session.connection, found, request)
         else:
             span = _range(request.addresses)
             after, what = _accepted(unreserve(found.ledger, found.terms, span, request.pool)), str(span)
         agreed = _agreed(confirm, f"release {what}", emit)
         if agreed:
-            release_at_programs(session, found.ledger, after)
+            release_at_programs(session.scope, session.connection, found.ledger, after)
             store(hold, found, after)
         return AddressChange(session.connection.vcenter.name, f"{what} released", agreed)
 
 
 @contextmanager
-def locked(session: Session, what: str, emit: Emit) -> Iterator[Hold]:
+def locked(scope: EstateScope, connection: EstateConnection, what: str) -> Iterator[Hold]:
     """Hold the lock in vCenter, whatever the inventory says of locks: the ledger is changed under it only."""
-    with held(session, what, "vcenter", emit) as hold:
+    with held(scope, connection, what, "vcenter") as hold:
         yield hold
 
 
@@ -107,13 +113,15 @@ def store(hold: Hold, found: RecordedLeases, after: AddressLedger) -> None:
     write_text(hold.lock, found.stored, ledger_text(after))
 
 
-def _without_vms(session: Session, found: RecordedLeases, request: ReleaseRequest) -> tuple[AddressLedger, str]:
+def _without_vms(
+    scope: EstateScope, connection: EstateConnection, found: RecordedLeases, request: ReleaseRequest
+) -> tuple[AddressLedger, str]:
     """Return the ledger without the leases of a set behind its first VMs, none of which has a VM."""
     own = [nic for nic in found.ledger.holdings if nic.set == request.set]
     if not own or request.set == "*":
         help = "vsphere-ai ipam show lists the sets that hold addresses"
         raise Refused(f"no set '{request.set}' holds addresses", help, rule="addresses.no-set")
-    evidence = read_evidence(session)
+    evidence = read_evidence(scope, connection)
     for (name, index), owner in sorted(evidence.owners.items()):
         if name == request.set and index > request.keep:
             text = f"VM {owner.name} of the set {name} is there, with index {index}"

@@ -44,8 +44,8 @@ class VerifyLeasesResult:
 def verify_leases(request: VerifyLeasesRequest, emit: Emit = ignore) -> VerifyLeasesResult:
     """Compare the leases of a vCenter with what VMs, hosts and IP pools show. Changes nothing."""
     with open_session(request.estate, None, emit) as session:
-        found = read_recorded(session)
-        evidence = read_evidence(session)
+        found = read_recorded(session.scope, session.connection)
+        evidence = read_evidence(session.scope, session.connection)
         states = assess(found.ledger, found.terms.pools, evidence)
         lost = unrecorded(found.ledger, found.terms.pools, evidence)
         gone = tuple(strays(found.ledger, found.terms))

@@ -52,8 +52,11 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
     `Refused` when a set cannot have addresses for another reason, or when one of them is in use.
     """
     playbook = load(request.playbook, request.estate, emit)
-    with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
-        found = read_recorded(session)
+    with (
+        open_session(request.estate, playbook, emit) as session,
+        locked(session.scope, session.connection, "ipam lease") as hold,
+    ):
+        found = read_recorded(session.scope, session.connection)
         estate = read_with(session, lambda _: Depth())
         placed = placed_in(session.scope.set_plays(playbook), estate)
         wanted = requests_of(placed, estate, partial(groups_of, session.scope.inventory))
@@ -64,7 +67,9 @@ def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit:
             return LeaseResult(session.connection.vcenter.name)
         terms = with_answers_of_programs(session.scope, found, wanted)
         given = lease(found.ledger, terms, wanted)
-        problems = given.problems or find_conflicts(given.new, read_evidence(session).in_use, terms.pools)
+        problems = given.problems or find_conflicts(
+            given.new, read_evidence(session.scope, session.connection).in_use, terms.pools
+        )
         if problems:
             raise Refused("\n".join(e.message for e in problems), problems[0].help, rule=problems[0].rule)
         own = tuple(each for each in given.new if each.pool in keys)

@@ -70,7 +70,7 @@ def list_leases(request: LeasesRequest, emit: Emit = ignore) -> LeasesResult:
     from vsphere_ai.app.estate.address_reading import read_recorded
 
     with open_session(request.estate, None, emit) as session:
-        found = read_recorded(session)
+        found = read_recorded(session.scope, session.connection)
         leases, kept = all_leases(found.ledger, found.terms.pools), reservations(found.ledger)
         use = tuple(usage(found.ledger, found.terms))
         known = {each.name for each in use} | {nic.set for nic in found.ledger.holdings}

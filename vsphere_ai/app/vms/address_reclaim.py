@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from vsphere_ai.addresses.evidence import LeaseState, assess, reclaimable
 from vsphere_ai.addresses.leasing import release
 from vsphere_ai.app.estate.address_reading import read_evidence, read_recorded
-from vsphere_ai.app.estate.scope import EstateRequest
+from vsphere_ai.app.estate.connection import EstateConnection
+from vsphere_ai.app.estate.scope import EstateRequest, EstateScope
 from vsphere_ai.app.estate.session import open_session
 from vsphere_ai.app.events import Emit, Status, Waiting, ignore
 from vsphere_ai.app.runs.address_programs import release_at_programs
@@ -20,7 +21,6 @@ from vsphere_ai.errors import Denied, Refused
 if TYPE_CHECKING:
     from vsphere_ai.addresses.evidence import Evidence
     from vsphere_ai.addresses.holding import AddressLedger
-    from vsphere_ai.app.estate.session import Session
 
 GRACE = 900.0
 """Seconds between the two reads."""
@@ -61,13 +61,13 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
     The lock in vCenter is held from the second read on.
     """
     with open_session(request.estate, None, emit) as session:
-        first, before = _read(session, request)
+        first, before = _read(session.scope, session.connection, request)
         if not reclaimable(first, first):
             return Reclaim(session.connection.vcenter.name, left=_left(first, ()))
         _wait(request.grace, emit)
-        with locked(session, "ipam reclaim", emit) as hold:
-            found = read_recorded(session)
-            evidence = read_evidence(session)
+        with locked(session.scope, session.connection, "ipam reclaim") as hold:
+            found = read_recorded(session.scope, session.connection)
+            evidence = read_evidence(session.scope, session.connection)
             _require_sight(found.ledger, evidence, request.vms, before)
             second = assess(found.ledger, found.terms.pools, evidence)
             keep = reclaimable(first, second)
@@ -79,20 +79,20 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
             after = replace(found.ledger, vms=evidence.vms)
             for name, count in keep.items():
                 after = release(after, found.terms, name, count)
-            release_at_programs(session, found.ledger, after)
+            release_at_programs(session.scope, session.connection, found.ledger, after)
             store(hold, found, after)
             return replace(plan, changed=True)
 
 
-def _read(session: Session, request: ReclaimRequest) -> tuple[list[LeaseState], int]:
+def _read(scope: EstateScope, connection: EstateConnection, request: ReclaimRequest) -> tuple[list[LeaseState], int]:
     """Read leases, then their owners; return the leases with their states, and how many VMs were seen."""
-    root = str(session.connection.vcenter.service("rootFolder"))
-    missing = session.connection.vcenter.missing_privileges([root], _SIGHT).get(root, ())
+    root = str(connection.vcenter.service("rootFolder"))
+    missing = connection.vcenter.missing_privileges([root], _SIGHT).get(root, ())
     if missing:
         text = f"the account lacks {', '.join(missing)} on the root folder: VMs that it does not see look deleted"
         raise Denied(text, "give it a role with these on the root folder, for all below it", rule="addresses.no-view")
-    found = read_recorded(session)
-    evidence = read_evidence(session)
+    found = read_recorded(scope, connection)
+    evidence = read_evidence(scope, connection)
     states = assess(found.ledger, found.terms.pools, evidence)
     if reclaimable(states, states):
         _require_sight(found.ledger, evidence, request.vms, 0)

@@ -35,6 +35,7 @@ from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.resources import kinds
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
 
 
@@ -105,7 +106,7 @@ def _assess_playbook(
     made, estate = plan_of(session, playbook, read_for(session, playbook))
     desired = session.desired(playbook, estate)
     records = replace(
-        _records(session, answers),
+        _records(session.scope, session.connection, answers),
         drift=_drift(made),
         anti_affinity=frozenset(
             p.wanted.name for p in session.scope.set_plays(playbook) if p.wanted.placement.anti_affinity
@@ -121,7 +122,7 @@ def _assess_playbook(
 
 
 def _assess_all(session: Session, answers: Mapping[str, Attestation]) -> tuple[Assessment, AssessedFarm]:
-    estate, records = read_everything(session), _records(session, answers)
+    estate, records = read_everything(session), _records(session.scope, session.connection, answers)
 
     def examined(estate: Estate) -> tuple[Assessment, AssessedFarm]:
         chosen = frozenset(t.ref for t in session.scope.limited(estate, (*estate.hosts, *estate.vms)))
@@ -138,17 +139,17 @@ def _examined(
     return assessment.assess(farm), farm
 
 
-def _records(session: Session, answers: Mapping[str, Attestation]) -> Records:
-    ssh = session.scope.inventory.ssh
+def _records(scope: EstateScope, connection: EstateConnection, answers: Mapping[str, Attestation]) -> Records:
+    ssh = scope.inventory.ssh
     login: Literal["password", "key", "none"] = "none" if ssh is None else "password" if ssh.password else "key"
     return Records(
         datetime.now(UTC).date(),
         ssh_login=login,
-        surplus=_surplus(session.connection),
-        options=_options(session.connection),
+        surplus=_surplus(connection),
+        options=_options(connection),
         attestations=answers,
-        measured=newest(session.connection.vcenter.about.instance),
-        checked=last_checks(session.connection.vcenter.about.instance),
+        measured=newest(connection.vcenter.about.instance),
+        checked=last_checks(connection.vcenter.about.instance),
     )
 
 

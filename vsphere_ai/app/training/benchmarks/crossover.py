@@ -117,8 +117,10 @@ def bench_crossover(request: CrossoverRequest, emit: Emit = ignore) -> Crossover
     playbook = load(request.nodes.playbook, request.nodes.estate, emit) if request.nodes.playbook else None
     with open_session(request.nodes.estate, playbook, emit) as session:
         title = f"bench crossover of {request.options.vm}"
-        with held(session, title, "none" if request.options.dry_run else request.lock, emit) as locks:
-            announce(session, emit)
+        with held(
+            session.scope, session.connection, title, "none" if request.options.dry_run else request.lock
+        ) as locks:
+            announce(session.scope, session.connection, emit)
             return _Work(session, request, title, emit).carried_out(playbook, locks)
 
 
@@ -137,7 +139,7 @@ class _Work:
         plan = with_answers(
             plan, self._session.connection.vcenter, estate, parallel=self._session.scope.options.parallel
         )
-        plan = with_privileges(self._session, plan, estate)
+        plan = with_privileges(self._session.scope, self._session.connection, plan, estate)
         if choice.why:
             self._emit(Remark("crossover.host", choice.why))
         proposal = Proposal(plan, digest(plan), surroundings(self._session.scope, plan), request.yes)
