@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.journals import create
+from support.printed import judge
 
 from vsphere_ai.cli.console import json_stream
 from vsphere_ai.cli.main import main
@@ -172,3 +174,26 @@ def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, deferr
         each()
     history.look()
     assert tuple(d.kind for d in journal.open_run(books[0].id).pending()) == left
+
+
+def test_a_closed_run_and_pruned_ones_as_documents(capsys):
+    """What was asked about goes to standard error."""
+    record = run(Pending("maintenance", HOST))
+
+    def document(*words):
+        assert main([*words, "-o", "json"]) == 0
+        out, err = capsys.readouterr()
+        judge([*words, "-o", "json"], out)
+        return json.loads(out), err
+
+    tried, shown = document("run", "close", record.id, "--dry-run")
+    assert (tried["result"], tried["pending"]) == ("declined", [{"kind": "maintenance", "name": "esx01"}])
+    assert "esx01 is in maintenance mode" in shown
+    closed, _ = document("run", "close", record.id, "--yes")
+    assert (closed["run"], closed["result"], closed["state"]) == (record.id, "closed", "closed")
+    assert document("run", "close", record.id)[0]["result"] == "over"
+    old = run(days=200, **WELL)
+    assert document("run", "prune", "--dry-run")[0]["removed"] is False
+    pruned, _ = document("run", "prune", "--yes")
+    assert (pruned["runs"], pruned["removed"]) == ([old.id], True)
+    assert document("run", "prune")[0]["runs"] == []

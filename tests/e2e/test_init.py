@@ -81,6 +81,20 @@ def test_the_first_plan_finds_nothing_to_do(cli, here):
     assert "\n  hosts: gpu_hosts\n" in (here / "playbook.yml").read_text("utf-8")
 
 
+def test_a_document_says_what_was_written_and_what_comes_next(cli, lab, folder):
+    assert cli("init", "--lab", "--dry-run", "-o", "json") == 0, cli.err
+    tried = json.loads(cli.out)
+    assert {each["state"] for each in tried["files"]} == {"would-be-written"}
+    assert (tried["named_inventory"], tried["next"]) == (None, [])
+    assert cli("init", "--lab", "-o", "json") == 0, cli.err
+    made = json.loads(cli.out)
+    assert [each["path"] for each in made["files"]] == [each["path"] for each in tried["files"]]
+    assert {each["state"] for each in made["files"]} == {"written"}
+    farm = lab.get("/lab/farm")
+    assert (made["hosts"], made["vms"]) == (len(farm["hosts"]), len(farm["vms"]))
+    assert any(line.startswith("vsphere-ai plan playbook.yml") for line in made["next"])
+
+
 def test_show_names_the_schema_of_a_project_and_no_other(cli, here):
     assert cli("init", "--lab") == 0, cli.err
     assert cli("show", "train-01") == 0

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from pyVmomi import vim
+from support.printed import judge
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import InputError, UsageError
@@ -147,3 +148,37 @@ def test_what_tests_may_ask(lab, soap):
         vm.PowerOnVM_Task()
     with pytest.raises(http.client.RemoteDisconnected):
         vm.PowerOffVM_Task()
+
+
+def test_every_command_of_the_lab_prints_a_document(cli, make_lab, quick_scenario, file, monkeypatch):
+    lab = make_lab(quick_scenario.read_text("utf-8"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+
+    def document(*words):
+        code, out, err = cli(*words, "-o", "json")
+        assert code == 0, err
+        judge(["lab", *map(str, words), "-o", "json"], out)
+        return json.loads(out)
+
+    assert document("faults", "set", file, "--dry-run") == {"schema_version": 1, "rules": 2, "dry_run": True}
+    assert [rule["number"] for rule in document("faults", "set", file, "--seed", 4)["rules"]] == [1, 2]
+    assert document("faults", "add", "{on: 'ssh: reboot', do: drop}", "--dry-run")["rules"] == 1
+    assert len(document("faults", "add", "{on: 'ssh: reboot', do: drop}")["rules"]) == 3
+    assert document("faults", "clear", "--dry-run")["rules"] == 3
+    assert document("faults", "clear")["rules"] == []
+    tried = document("plant", "{kind: ecc, host: esx02*}", "--dry-run")
+    assert (tried["planted"], tried["defects"][0]["kind"]) == (False, "ecc")
+    assert document("plant")["defects"] == []
+    assert document("plant", "{kind: ecc, host: esx02*}")["defects"][0]["kind"] == "ecc"
+    marked = document("mark")
+    assert (marked["marked"], document("mark", "--dry-run")["marked"]) == (True, False)
+    assert document("reset", "--dry-run")["reset"] is False
+    assert document("reset")["reset"] is True
+    running = document("up", "--scenario", quick_scenario)
+    assert (running["result"], running["pid"]) == ("running", lab.pid)
+    assert running["url"].endswith(f":{lab.port}/sdk")
+    assert document("down", "--dry-run")["result"] == "would-stop"
+    stopped = document("down")
+    assert (stopped["result"], stopped["pid"]) == ("stopped", lab.pid)
+    assert document("down")["result"] == "not-running"
+    assert document("up", "--scenario", quick_scenario, "--dry-run")["result"] == "would-start"

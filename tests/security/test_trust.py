@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import pty
 import ssl
@@ -15,6 +16,7 @@ import threading
 import paramiko
 import pytest
 from support.gates import LONG
+from support.printed import judge
 
 from vsphere_ai.connect.secure_shell.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.secure_shell.trusted import keep_certificate, keep_host_key
@@ -189,6 +191,28 @@ class TestVCenter:
             assert tool("trust", *what, "-i", inventory_of(lab, tls={}), "--yes") == 64
             assert "--yes without --fingerprint" in tool.err
 
+    def test_a_document_has_the_fingerprint_and_the_line_that_trusts_it(self, lab, tool, inventory_of):
+        words = (
+            "trust",
+            "vcenter",
+            "-i",
+            inventory_of(lab, tls={}),
+            "--fingerprint",
+            shown_by(lab),
+            "--yes",
+            "-o",
+            "json",
+        )
+        assert tool(*words) == 0, tool.err
+        judge([str(word) for word in words], tool.out)
+        document = json.loads(tool.out)
+        assert document["sha256"].replace(":", "").casefold() == shown_by(lab)
+        assert (document["trusted"], document["confirmed"], document["file"]) == (False, True, None)
+        assert document["sha256"] in document["inventory_line"]
+        assert tool("trust", "vcenter", "-i", inventory_of(lab), "-o", "json") == 0
+        known = json.loads(tool.out)
+        assert (known["trusted"], known["confirmed"], known["inventory_line"]) == (True, None, "")
+
 
 @pytest.mark.lab
 class TestHost:
@@ -230,6 +254,23 @@ class TestHost:
         assert stranger.get_base64() not in kept
         assert RSA.get_base64() in kept
         assert tool("show", ESX01, "-i", inventory) == 0
+
+    def test_a_document_says_what_each_host_showed_and_what_was_stored(self, lab, tool, inventory_of, tmp_path):
+        inventory = inventory_of(lab, known_hosts="keys")
+        given = ("--fingerprint", key_of(lab, ESX01), "--yes", "-o", "json")
+        words = ("trust", "host", f"{ESX01},esx-odd.lab.local", "-i", inventory, *given)
+        assert tool(*words) == 5
+        judge([str(word) for word in words], tool.out)
+        document = json.loads(tool.out)
+        assert document["known_hosts"] == str(tmp_path / "keys")
+        one, odd = document["keys"]
+        assert (one["name"], one["verdict"], one["stored"]) == (ESX01, "new", True)
+        assert one["fingerprint"] == key_of(lab, ESX01)
+        assert (odd["verdict"], odd["fingerprint"], odd["stored"]) == ("absent", None, False)
+        assert "nothing listens" in odd["error"]
+        assert f"{ESX01}: new" in tool.err
+        assert tool("trust", "host", ESX01, "-i", inventory, "-o", "name") == 0
+        assert tool.out == f"{ESX01}\n"
 
     def test_a_revoked_key_is_never_stored(self, lab, tool, inventory_of, tmp_path):
         text = (lab.directory / "known_hosts").read_text()
