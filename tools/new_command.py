@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.console.events import show_event
-from vsphere_ai.cli.console.forms import output_option
+from vsphere_ai.cli.console.forms import output_option, show_document
+from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, estate_options
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ HELP_ENTRY = "Look, and compare", 100, "List hosts and their connection."  <<< s
 @estate_options  <<< its arguments and options; those that several commands share are in options.py
 @output_option(names="hosts.host")  <<< `names`: what `-o name` prints; nothing where it lists no things
 @changes_nothing  <<< one that changes something has @dry_run_option instead, and asks is_dry_run()
+@example("$dashed")  <<< as typed on the lab, where a test carries it out; `needs`: what it needs beside the lab
 def command(form: str, estate: EstateRequest) -> int:
     """List hosts and whether vCenter reaches them; changes nothing.  <<< its help, which names its exit codes
 
@@ -43,15 +45,12 @@ def command(form: str, estate: EstateRequest) -> int:
     """
     from vsphere_ai.app.estate.$name import ${Class}Request, list_$name
     from vsphere_ai.documents.$name import ${Class}Document, ${Class}Host
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.layout import table
 
     result = list_$name(${Class}Request(estate), show_event)
-    if form == "json":
-        hosts = tuple(${Class}Host(host=name, connection=state) for name, state in result.hosts)
-        click.echo(json_text(${Class}Document(vcenter=result.about, hosts=hosts)))  <<< how the result is shown
-    else:
-        click.echo(table(("host", "connection"), result.hosts))
+    hosts = tuple(${Class}Host(host=name, connection=state) for name, state in result.hosts)
+    document = ${Class}Document(vcenter=result.about, hosts=hosts)
+    show_document(form, document, table(("host", "connection"), result.hosts))  <<< how the result is shown
     return result.exit_code
 '''
 

@@ -1,13 +1,15 @@
-"""Help of every command: its exit codes, and the same as an explanation."""
+"""Help of every command: its exit codes, its examples, and the same as an explanation."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import pytest
 from support.command_tree import leaves, tree
 
+from vsphere_ai.cli.console.help_examples import TRAINING, example_lines, examples_of
 from vsphere_ai.cli.main import main
 
 CODES = re.compile(r"[Ee]xits?\s+(?:with\s|\d)|[Ee]nds\s+with\s+(?:exit\s+code|\d)|exit\s+code\s+\d")
@@ -53,3 +55,26 @@ def test_commands_are_listed(capsys, words):
 def test_a_misspelt_command_is_suggested(capsys):
     assert main(["explain", "run", "shwo"]) == 64
     assert "'run show'" in capsys.readouterr().err
+
+
+def test_every_command_has_an_example_of_itself():
+    wrong = []
+    for words, command in leaves().items():
+        own = ("launch", "torchrun") if words[0] == "launch" and command.callback.__name__ == "launch_mode" else words
+        lines = [shlex.split(each.line) for each in examples_of(command)]
+        if not lines or any(tuple(line[: len(own)]) != own for line in lines):
+            wrong.append(" ".join(words))
+    assert wrong == []
+
+
+def test_what_more_an_example_needs_stands_above_it_in_the_help(capsys):
+    for words, command in leaves().items():
+        assert main([*words, "--help"]) == 0
+        text = capsys.readouterr().out
+        shown = text.partition("Examples:")[2].replace("\n  ", "\n").strip().splitlines()
+        assert shown == example_lines(command), " ".join(words)
+
+
+def test_examples_are_explained(capsys):
+    assert main(["explain", "trust", "guest"]) == 0
+    assert f"# needs {TRAINING}\n" in capsys.readouterr().out.replace("\n    ", "\n").replace("\n  ", "\n")

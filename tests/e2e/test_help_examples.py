@@ -1,4 +1,4 @@
-"""Examples in the help of every command: each has one, and those that need no more than a lab are carried out."""
+"""Examples in the help of commands: those that need no more than a lab are carried out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support.command_tree import leaves
 from support.places import PLAYBOOKS, ROOT
 
-from vsphere_ai.cli.console.help_examples import JOB, TRAINING, example_lines, examples_of
+from vsphere_ai.cli.console.help_examples import JOB, TRAINING, examples_of
 from vsphere_ai.cli.main import main
 from vsphere_ai.lab.scenario_file import shipped
 
@@ -24,29 +24,6 @@ def examples(*needs):
     every = (each for command in leaves().values() for each in examples_of(command))
     found = dict.fromkeys(each.line for each in every if each.needs in needs)
     return sorted((shlex.split(line) for line in found), key=lambda words: tuple(words[:2]) == ENDS_THE_LAB)
-
-
-def test_every_command_has_an_example_of_itself():
-    wrong = []
-    for words, command in leaves().items():
-        own = ("launch", "torchrun") if words[0] == "launch" and command.callback.__name__ == "launch_mode" else words
-        lines = [shlex.split(each.line) for each in examples_of(command)]
-        if not lines or any(tuple(line[: len(own)]) != own for line in lines):
-            wrong.append(" ".join(words))
-    assert wrong == []
-
-
-def test_what_more_an_example_needs_stands_above_it_in_the_help(capsys):
-    for words, command in leaves().items():
-        assert main([*words, "--help"]) == 0
-        text = capsys.readouterr().out
-        shown = text.partition("Examples:")[2].replace("\n  ", "\n").strip().splitlines()
-        assert shown == example_lines(command), " ".join(words)
-
-
-def test_examples_are_explained(capsys):
-    assert main(["explain", "trust", "guest"]) == 0
-    assert f"# needs {TRAINING}\n" in capsys.readouterr().out.replace("\n    ", "\n").replace("\n  ", "\n")
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_the_first_plan_finds_nothing_to_do(cli, here):
     assert "\n  hosts: gpu_hosts\n" in (here / "playbook.yml").read_text("utf-8")
 
 
-def test_a_document_says_what_was_written_and_what_comes_next(cli, lab, folder):
+def test_a_document_says_what_was_written_and_what_comes_next(cli, lab, here):
     assert cli("init", "--lab", "--dry-run", "-o", "json") == 0, cli.err
     tried = json.loads(cli.out)
     assert {each["state"] for each in tried["files"]} == {"would-be-written"}
