@@ -31,7 +31,7 @@ def test_it_is_the_request_of_a_command_without_options(tmp_path):
     [
         ("{command: ' '}", 19, "contains no program"),
         ('{command: "a \'b"}', 19, "cannot be split"),
-        ("{command: [a, b]}", 19, "command"),
+        ("{command: [a, b]}", 19, "expected text, but this is a list"),
         ("{webhook: 'http://hooks.example.com/T0KEN'}", 19, "without encryption"),
         ("{webhook: 'https://user:T0KEN@hooks.example.com/'}", 19, "a user or a password"),
         ("{webhook: 'T0KEN'}", 19, "is not a URL"),
@@ -40,14 +40,14 @@ def test_it_is_the_request_of_a_command_without_options(tmp_path):
         ("{command: a, secret: 'env:KEY'}", 9, "signs what a webhook gets"),
         ("{}", 9, "nobody to notify"),
         ("{comand: a}", 10, "command"),
-        ("[a]", 9, "notify"),
+        ("[a]", 9, "expected a mapping"),
     ],
 )
 def test_faults_have_a_place_and_repeat_no_secret(tmp_path, text, column, message):
     with pytest.raises(InputError) as caught:
         loaded(tmp_path, f"notify: {text}\n")
     [fault] = caught.value.diagnostics
-    assert (Path(fault.mark.path).name, fault.mark.line, fault.mark.column) == ("i.yml", 2, column)
+    assert (Path(fault.mark.file).name, fault.mark.line, fault.mark.column) == ("i.yml", 2, column)
     assert message in f"{fault.message} {fault.help}"
     assert fault.help
     assert "T0KEN" not in f"{fault.message} {fault.help} {fault.excerpt}"

@@ -164,7 +164,7 @@ def _context(
         within=session.connection.vcenter.doing,
         passwords=passwords,
         lock=lambda: session.connection.locks.lock if session.connection.locks else None,
-        give_back=partial(release_at_programs, session),
+        give_back=partial(release_at_programs, session.scope, session.connection),
     )
 
 

@@ -9,6 +9,7 @@ import click
 from vsphere_ai.cli.console.forms import output_option
 from vsphere_ai.cli.console.help_examples import example
 from vsphere_ai.cli.console.options import changes_nothing, gathering
+from vsphere_ai.cli.train.options import tensor_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import CheckpointRequest, MemoryRequest
@@ -73,7 +74,7 @@ def checkpoint(request: CheckpointRequest, form: str) -> int:
     _memory,
     click.option("--params", "parameters", required=True, metavar="COUNT", help="Parameters of the model: 7B, 350M."),
     click.option("--gpus", type=_MANY, default=1, show_default=True, help="GPUs of the job."),
-    click.option("--tensor", type=_MANY, default=1, show_default=True, help="GPUs that share each layer."),
+    tensor_option,
     click.option("--pipeline", type=_MANY, default=1, show_default=True, help="Stages of the pipeline."),
     click.option("--zero", type=click.IntRange(0, 3), default=0, show_default=True, help="Stage of ZeRO or FSDP (3)."),
     click.option("--memory", default="", metavar="SIZE", help="Memory of a GPU, or of its vGPU profile: 40GB."),

@@ -25,6 +25,7 @@ from vsphere_ai.cli.train.options import (
     python_option,
     run_timeout_option,
     suffix_option,
+    tensor_option,
     tolerance_option,
 )
 
@@ -55,7 +56,7 @@ _MODEL = (
     click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="First ones, not measured."),
     click.option("--samples", type=_COUNT, default=64, show_default=True, help="Samples per GPU and iteration."),
     click.option("--micro-batch", type=_COUNT, default=8, show_default=True, help="Of these, at a time."),
-    click.option("--tensor", type=_COUNT, default=1, show_default=True, help="GPUs that share each layer."),
+    tensor_option,
     click.option("--pipeline", type=_COUNT, default=1, show_default=True, help="GPUs that share the layers."),
     click.option(
         "--folder", default="/opt/Megatron-LM", show_default=True, metavar="PATH", help="Megatron-LM in the guests."

@@ -29,6 +29,10 @@ python_option = click.option(
     "--python", default="python3", show_default=True, metavar="PATH", help="Their Python with PyTorch."
 )
 
+tensor_option = click.option(
+    "--tensor", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="GPUs that share each layer."
+)
+
 
 def set_option(name: str = "set") -> Callable[[F], F]:
     """Add ``--set``, which a command gets by that name."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
     from vsphere_ai.model.finding import FailOn
 
+F = TypeVar("F", bound=Callable[..., int | None])
 HELP_ENTRY = "Train", 60, "Write files for other tools: Slurm, Ansible, Kubernetes."
 _WHAT = click.argument("vms", metavar="[PATTERN]...", nargs=-1)
 _CHECK = check_option("Check the objects of this file instead; - is standard input. Several times for several.")
@@ -46,6 +47,10 @@ _INTERFACE = click.option(
     callback=_pairs,
     help="Name of the interface in the guests, where no network file of cloud-init says it.",
 )
+
+
+def _namespace(default: str) -> Callable[[F], F]:
+    return click.option("--namespace", default=default, show_default=True, help="Namespace of the pods' networks.")
 
 
 def _spiderpool() -> type[SpiderpoolOptions]:
@@ -94,7 +99,7 @@ for _each in job_commands():
         help="Plugin by which pods share a NIC.",
     ),
     click.option("--subnets", is_flag=True, help="Write a SpiderSubnet for each pool, too."),
-    click.option("--namespace", default="spiderpool", show_default=True, help="Namespace of the pods' networks."),
+    _namespace("spiderpool"),
 )
 @gathering("request", _request, _INTERFACE)
 @output_option()
@@ -130,7 +135,7 @@ def spiderpool(request: ExportRequest, checked: Sequence[Path], form: str, fail_
         show_default=True,
         help="Virtual functions to make of each NIC that a VM has as a whole.",
     ),
-    click.option("--namespace", default="default", show_default=True, help="Namespace of the pods' networks."),
+    _namespace("default"),
 )
 @gathering("request", _request, _INTERFACE)
 @output_option()

@@ -6,9 +6,22 @@ import re
 from functools import lru_cache
 
 WORDS = frozenset(
-    ("password", "passwd", "passphrase", "passcode", "passkey", "secret", "token", "pass", "pwd", "pw", "cred")
+    (
+        "password",
+        "passwd",
+        "passphrase",
+        "passcode",
+        "passkey",
+        "secret",
+        "token",
+        "pass",
+        "pwd",
+        "pw",
+        "cred",
+        "webhook",
+    )
 )
-"""Words of which a key of a secret has one: ``root_password``, ``apiToken``, ``token-file``."""
+"""Words of which a key of a secret has one: ``root_password``, ``apiToken``; the URL of a webhook is mostly one."""
 _LONG = ("password", "passwd", "passphrase", "secret", "credential")
 """Words that also stand in the plural, begin or end a longer one: ``rootpassword``."""
 _PAIRS = re.compile(r"(?:^| )(?:api|private|access) key(?: |$)")
