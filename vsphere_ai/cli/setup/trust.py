@@ -63,7 +63,7 @@ def vcenter(estate: EstateRequest, fingerprint: str, form: str, yes: bool, write
 @_YES
 @output_option(names="keys.name")
 @dry_run_option
-@example("trust host 'esx[01:04].lab.local'")
+@example("trust host 'esx[01:03].lab.local'")
 def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], form: str, yes: bool) -> int:
     """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
 
