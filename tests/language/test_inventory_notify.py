@@ -38,7 +38,7 @@ def test_it_is_the_request_of_a_command_without_options(tmp_path):
         ("{webhook: 'env:NOT-A-NAME'}", 19, "is not a URL"),
         ("{webhook: 'https://hooks.example.com/', secret: T0KEN}", 57, "a secret must not be in the file"),
         ("{command: a, secret: 'env:KEY'}", 9, "signs what a webhook gets"),
-        ("{}", 9, "nobody to notify"),
+        ("{}", 9, "no one to notify"),
         ("{comand: a}", 10, "command"),
         ("[a]", 9, "expected a mapping"),
     ],

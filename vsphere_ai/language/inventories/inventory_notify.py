@@ -38,5 +38,5 @@ class NotifySettings(InventorySection):
         if self.secret and not self.webhook:
             raise ValueError("'secret' signs what a webhook gets\ngive 'webhook', or remove 'secret'")
         if not (self.command or self.webhook):
-            raise ValueError("'notify' contains nobody to notify\ngive 'command', 'webhook' or both")
+            raise ValueError("'notify' contains no one to notify\ngive 'command', 'webhook' or both")
         return self

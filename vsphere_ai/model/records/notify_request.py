@@ -1,4 +1,4 @@
-"""Who is notified of runs and of drift, as options or an inventory have it."""
+"""Request for notifications: who gets them, as options or an inventory have it."""
 
 from __future__ import annotations
 
