@@ -34,12 +34,13 @@ def command(name: str | None, to: Path | None, form: str) -> None:
     Exits 0, and 64 where there is no such schema, or its file would replace another one.
     """
     from vsphere_ai.app.project.schemas import schema, schemas, write_schema
-    from vsphere_ai.documents.setup.files import SchemaEntry, SchemasDocument, written_files
     from vsphere_ai.errors import UsageError
 
     if name is None:
         if to is not None:
             raise UsageError("--to needs the name of a schema", f"there are: {', '.join(schemas())}")
+        from vsphere_ai.documents.setup.files import SchemaEntry, SchemasDocument
+
         width = max(map(len, schemas()))
         entries = tuple(SchemaEntry(name=each, of=what) for each, what in schemas().items())
         show_document(
@@ -48,6 +49,8 @@ def command(name: str | None, to: Path | None, form: str) -> None:
     elif to is None:
         click.echo(schema(name), nl=False)
     else:
+        from vsphere_ai.documents.setup.files import written_files
+
         same = write_schema(name, to).unchanged
         line = f"{to} is there already, the same." if same else f"{to} is written."
         show_document(form, written_files(("unchanged" if same else "written", to)), line)

@@ -44,7 +44,8 @@ def set_(find: Find, file: Path, seed: int | None, form: str) -> None:
     """
     lab, text = find(), _text(file)
     if not _tried(form, lab.count_rules, text, str(file), "replace those of the lab"):
-        _show_rules(form, lab.set_faults(text, file=str(file), seed=seed))
+        now = lab.set_faults(text, file=str(file), seed=seed)
+        _show_rules(form, now, armed(now))
 
 
 @faults.command()
@@ -60,7 +61,8 @@ def add(find: Find, rule: str, form: str) -> None:
     """
     lab = find()
     if not _tried(form, lab.count_rules, rule, "rule", "be added to those of the lab"):
-        _show_rules(form, lab.add_faults(rule, file="rule"))
+        now = lab.add_faults(rule, file="rule")
+        _show_rules(form, now, armed(now))
 
 
 @faults.command()
@@ -202,14 +204,14 @@ def _tried_rules(count: int) -> LabFaultsTriedDocument:
     return LabFaultsTriedDocument(rules=count, dry_run=True)
 
 
-def _show_rules(form: str, found: dict[str, Any], line: str = "") -> None:
+def _show_rules(form: str, found: Mapping[str, object], line: str) -> None:
     """Print the rules that a lab has now, or a line of text on them."""
     if form == "json":
         from vsphere_ai.documents.lab import LabFaultsDocument
 
         print_document(LabFaultsDocument, found)
     else:
-        click.echo(line or armed(found))
+        click.echo(line)
 
 
 def print_document(model: type[PrintedDocument], values: Mapping[str, object]) -> None:
