@@ -11,9 +11,14 @@ from support.manifests import checked
 
 from vsphere_ai.app.project.dated_facts import OLD_DAYS, fact_ages
 from vsphere_ai.benchmarks import published
+from vsphere_ai.compat.vgpu_branches import branch_of
 from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.guests import user_data
+from vsphere_ai.health import nhc
 from vsphere_ai.health.kernel import xids
 from vsphere_ai.model.dated_table import dated_tables
+from vsphere_ai.training.exports import EXPORTS
+from vsphere_ai.training.exports.finding import faults
 
 PACKAGE = Path(__file__).parents[2] / "vsphere_ai"
 
@@ -40,6 +45,11 @@ def test_an_old_table_is_named_and_is_no_failure():
 NEWER = {
     "health/xids.yaml": lambda: xids.known(999).fatal is not True and xids.known(999).action == "inspect",
     "gpu/boards.yaml": lambda: board_of_device(0x3FFF) is None,
+    "compat/vgpu_branches.yaml": lambda: branch_of("999.10.01") is None,
+    "guests/cloud_init.yaml": lambda: not list(user_data.user_data_faults({"quantum_entropy_source": {"on": True}})),
+    "health/nhc_checks.yaml": lambda: all(f.is_note for f in nhc.read("* || check_gpu_fabric_state 8\n")[1]),
+    "training/exports/nccl.yaml": lambda: not faults(EXPORTS["nccl-env"].check("NCCL_PHOTONIC_LINKS=x\n")),
+    "training/exports/slurm.yaml": lambda: not faults(EXPORTS["slurm"].check("ClusterName=c\nPhotonicSwitches=yes\n")),
     "benchmarks/published.yaml": lambda: not list(published.alike("all_reduce", "NVIDIA R900", 16)),
     "kubernetes/operators.yaml": lambda: (
         not checked(

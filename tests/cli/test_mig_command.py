@@ -257,6 +257,40 @@ def test_a_fault_in_another_configuration_is_no_matter(parted):
     assert "3G" in str(run("parted", file, "--gpu", "a100-40gb").exception.diagnostics)
 
 
+COMPUTE = """\
+version: v1
+mig-configs:
+  parts: [{devices: all, mig-enabled: yes, mig-devices: {"1c.3g.20gb": 4}}]
+  larger: [{devices: all, mig-enabled: true, mig-devices: {"1c.3g.20gb": 7}}]
+  many: [{devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 1000000000}}]
+  other: [{devices: all, device-filter: "20B0", mig-enabled: false}]
+"""
+
+
+def test_compute_instances_are_checked_as_the_gpu_instances_that_they_need(parted):
+    """Six parts of one slice fill two GPU instances of three; mig-parted begins a third one for the seventh."""
+    parted.write_text(COMPUTE, "utf-8")
+    fitting = run("parted", parted, "parts", "--gpu", "a100-40gb")
+    assert (fitting.exit_code, fitting.output) == (
+        0,
+        "# parts\n# a100-40gb: 4 of 1c.3g.20gb in 3g.20gb:0, 3g.20gb:4: mig-parted makes them, "
+        "a play has no compute instances\n",
+    )
+    (found,) = json.loads(run("parted", parted, "parts", "--gpu", "a100-40gb", "-o", "json").output)["configs"]
+    assert (found["fits"], found["layout"], len(found["compute_instances"])) == (True, ["3g.20gb:0", "3g.20gb:4"], 4)
+    assert run("parted", parted, "larger", "--gpu", "a100-40gb").exit_code == 1
+    many = run("parted", parted, "many", "--gpu", "a100-40gb")
+    assert (many.exit_code, "more than 64 instances on a GPU" in many.output) == (1, True)
+
+
+def test_what_mig_parted_surely_misreads_is_a_remark_with_its_place(parted):
+    parted.write_text(COMPUTE, "utf-8")
+    result = run("parted", parted, "other", "--gpu", "a100-40gb")
+    assert result.exit_code == 0
+    assert "# says nothing of a100-40gb" in result.output
+    assert f"{parted}:6:41: '20B0' is not a device id of NVIDIA" in result.stderr
+
+
 def test_the_empty_layout_takes_everything_away():
     result = run("plan", "[]", "--gpu", "a100-40gb", "--from", "3g.20gb:4,1g.5gb:0")
     assert result.exit_code == 0

@@ -88,6 +88,38 @@ def test_a_table_of_vgpu_types_keeps_those_of_older_drivers_and_tells_two_boards
         facts.vgpu_types(file, before)
 
 
+NCCL = """
+NCCL_PARAM(IbTc, "IB_TC", -1);
+NCCL_PARAM(
+    Threads, "NTHREADS", -2);
+DEFINE_NCCL_PARAM(level, ncclDebugLogLevel, NCCL_DEBUG, NONE, 0,
+  ncclParamOneOf<x>(makeOptions(makeOption("WARN", 1, ""), makeOption("INFO", 2, ""))), "words");
+DEFINE_NCCL_PARAM(name, bool, NCCL_SET_NAME, false, 0, NCCL_PARAM_DEFAULT, "a name");
+DEFINE_NCCL_PARAM(file, const char*, NCCL_DEBUG_FILE, nullptr, 0, NCCL_PARAM_DEFAULT, "a file");
+const char* topoPathTypeStr[] = {"LOC", "SYS", "NET", "DIS"};
+auto a = ncclGetEnv("NCCL_IB_HCA"), b = ncclGetLevel(&l, "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL");
+"""
+
+
+def test_a_table_of_nccl_has_its_variables_by_the_way_they_are_read(tmp_path):
+    for name, text in (
+        ("makefiles/version.mk", "NCCL_MAJOR   := 2\nNCCL_MINOR := 31\nNCCL_PATCH:= 0\n"),
+        ("src/param.cc", NCCL),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    made = facts.nccl(tmp_path, {"numbers": ["GONE", "IB_TC"]})
+    assert made["release"] == "2.31.0"
+    assert (made["numbers"], made["older_numbers"]) == (["IB_TC", "NTHREADS", "P2P_DISABLE"], ["GONE"])
+    assert (made["booleans"], made["levels"], made["distances"]) == (["SET_NAME"], ["P2P_LEVEL"], ["LOC", "SYS"])
+    assert (made["words"], made["texts"]) == ({"DEBUG": ["WARN", "INFO"]}, ["DEBUG_FILE", "IB_HCA"])
+    (tmp_path / "src/param.cc").write_text("int main() {}\n", "utf-8")
+    with pytest.raises(facts.NotASource, match="work tree of NVIDIA/nccl"):
+        facts.nccl(tmp_path, {})
+    with pytest.raises(facts.NotASource, match=r"no makefiles/version\.mk"):
+        facts.nccl(tmp_path / "src", {})
+
+
 @pytest.mark.parametrize("name", sorted(facts.TABLES))
 def test_the_tables_of_the_package_are_as_the_command_writes_them(name):
     text = facts.TABLES[name].read_text("utf-8")
