@@ -57,9 +57,12 @@ def check(text: str) -> list[LineFinding]:
 
 
 def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]]:
-    if document.get("compute_environment", "LOCAL_MACHINE") == "AMAZON_SAGEMAKER":
+    environment = document.get("compute_environment", "LOCAL_MACHINE")
+    if environment == "AMAZON_SAGEMAKER":
         yield "not looked at: a configuration of SageMaker", "info"
         return
+    if environment != "LOCAL_MACHINE":
+        yield f"compute_environment {environment} is neither LOCAL_MACHINE nor AMAZON_SAGEMAKER: it is refused", "fail"
     names = [str(key) for key in document]
     if unknown := [name for name in names if name not in KEYS | OLDER]:
         yield f"Accelerate {RELEASE} refuses a file with keys it does not have: {', '.join(unknown)}", "fail"
@@ -71,13 +74,13 @@ def _document(document: Mapping[object, object]) -> Iterator[tuple[str, Verdict]
     kind = document.get("distributed_type")
     if "distributed_type" not in document:
         yield "distributed_type is missing", "fail"
-    elif kind is None or kind is False:
-        # NO without quotes is false in YAML 1.1, which Accelerate takes as it takes an empty value (config_args.py)
+    elif not isinstance(kind, str):
+        # NO without quotes is false in YAML 1.1, which Accelerate takes as it takes whatever is no text: it checks none
         kind = "NO"
-        yield "distributed_type is empty, or NO without quotes: one process without communication", "warn"
+        yield "distributed_type is no text, such as NO without quotes: one process without communication", "warn"
     elif kind in OLDER_TYPES:
         yield f"Accelerate {RELEASE} refuses distributed_type {kind}, which earlier releases have", "warn"
-    elif not isinstance(kind, str) or kind not in TYPES:
+    elif kind not in TYPES:
         yield f"Accelerate {RELEASE} refuses distributed_type {kind}: it has {', '.join(sorted(TYPES))}", "fail"
     yield from _launch(document, str(kind))
 
