@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,11 +44,16 @@ def parts():
     return [*found["modes"], *found["devices"]]
 
 
-def test_text_is_narrow_and_says_what_json_says():
-    text = explain("rdma-options")
+def transports():
+    return json.loads(explain("infiniband", "-o", "json"))["transports"]
+
+
+@pytest.mark.parametrize(("topic", "of"), [("rdma-options", parts), ("infiniband", transports)])
+def test_text_is_narrow_and_says_what_json_says(topic, of):
+    text = explain(topic)
     assert max(map(len, text.splitlines())) <= 80
     flat = " ".join(text.split())
-    for part in parts():
+    for part in of():
         for value in part.values():
             for each in value if isinstance(value, list) else [value]:
                 assert each in flat
@@ -60,6 +66,13 @@ def test_the_four_modes_and_three_devices_have_sources_and_name_kinds_that_there
     ]  # fmt: skip
     assert all(part["sources"] for part in parts())
     assert all(part["kind"].split()[0] in kinds() for part in parts() if "kind" in part)
+
+
+def test_three_transports_have_sources_and_name_kinds_that_there_are():
+    assert [each["name"] for each in transports()] == ["InfiniBand", "RoCE", "iWARP"]
+    assert all(each["sources"] for each in transports())
+    named = {word for each in transports() for word in re.findall(r"[a-z_]+", each["vsphere"]) if word in kinds()}
+    assert named == {"pci_devices", "pvrdma", "pvrdma_host", "adapters"}
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,7 @@ def test_without_a_name_it_lists_groups_in_80_columns_and_names_for_completion(k
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 100
     listed = json.loads(explain("-o", "json"))["topics"]
-    assert listed["topic"] == ["busbw", "rdma-options"]
+    assert listed["topic"] == ["busbw", "infiniband", "rdma-options"]
     hidden = {"MIG profile", "vGPU type"}
     assert {(g, n) for g, names in listed.items() for n in names if g not in ("topic", "command")} == {
         key for key in known if key[0] not in hidden

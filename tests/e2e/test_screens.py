@@ -64,6 +64,7 @@ NO_CONNECTION = {
     "mig-plan": ("mig plan 4g.20gb,2g.10gb,1g.5gb --gpu a100-40gb --from 3g.20gb:0,1g.5gb:6 --in-use 1g.5gb:6", 0),
     "mig-plan-no-way": ("mig plan 7g.40gb --gpu a100-40gb --from 1g.5gb:0 --in-use 1g.5gb:0=train-03", 1),
     "vgpu-list": ("vgpu list a30-24gb", 0),
+    "explain-infiniband": ("explain infiniband", 0),
     "explain-rdma-options": ("explain rdma-options", 0),
     "error-usage": ("plan --no-such-option", 64),
     "error-no-file": ("plan nothing.yml", 64),

@@ -103,6 +103,8 @@ class Case:
     destroyed: int = 0
     """How many VMs the plays destroy."""
     datastores: list[dict[str, Any]] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    """vSphere tags there are, each ``Category/name``."""
     clusters: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Cluster -> further fields of a scenario."""
     job: dict[str, Any] = field(default_factory=dict)
@@ -148,6 +150,7 @@ class Case:
                 {"name": "dvs-lan", "uplinks": 2, "port_groups": [{"name": "dvpg-lan"}, {"name": "dvpg-data"}]},
             ],
             **({"datastores": self.datastores} if self.datastores else {}),
+            **({"tags": self.tags} if self.tags else {}),
             "hosts": [_host(h, self.release, esxi) for h in self.hosts],
             "vms": [_vm(v) for v in self.vms],
         }

@@ -85,6 +85,28 @@ def _attribute(_case, _rng, play):
     return "Owner of the VMs"
 
 
+@of_sets("tags", never)
+def _tags(case, _rng, play):
+    case.tags = ["Team/ml", "Project/llm", "Project/vision"]
+    play["vm_set"]["tags"] = {"Team": "ml", "Project": ["llm", "vision"]}
+    return "Team"
+
+
+@of_sets("a tag that is not there")
+def _no_tag(case, rng, play):
+    case.tags = ["Team/ml"]
+    play["vm_set"]["tags"] = rng.choice(({"Team": "web"}, {"Owner": "ml"}))
+    return "tag"
+
+
+@of_sets("the right to assign tags is missing")
+def _tag_right(case, rng, play):
+    case.tags = ["Team/ml"]
+    play["vm_set"]["tags"] = {"Team": "ml"}
+    case.denied.append(rng.choice(("InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable")))
+    return case.denied[-1]
+
+
 @of_sets("a port group that is not there")
 def _group(_case, _rng, play):
     play["vm_set"]["nics"][-1]["port_group"] = "dvpg-gone"

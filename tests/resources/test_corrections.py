@@ -25,6 +25,7 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.host_corrections import (
     AddressTranslation,
     HighPerformance,
+    LockedDown,
     LogHosts,
     ServiceStopped,
     TimeServers,
@@ -98,6 +99,7 @@ def test_a_kind_of_the_same_target_brings_it_about(correction, kind, value):
         (TimeServers(ESX1),
          {"servers": ("CHOOSE A TIME SERVER",), "running": True, "policy": "on", "firewall": True}),
         (LogHosts(ESX1), {"hosts": ("CHOOSE A LOG HOST",), "firewall": True}),
+        (LockedDown(ESX1), {"mode": "normal", "exception_users": ("CHOOSE AN EXCEPTION USER",)}),
     ],
 )  # fmt: skip
 def test_what_nobody_named_is_for_the_operator_to_choose(correction, value):
@@ -113,7 +115,7 @@ def test_what_a_port_group_lets_pass_and_its_uplinks_are_one_entry():
 
 
 def test_every_correction_has_a_line():
-    assert {LogHosts, *(type(correction) for correction, _, _ in LINES)} == set(Correction.__subclasses__())
+    assert {LogHosts, LockedDown, *(type(correction) for correction, _, _ in LINES)} == set(Correction.__subclasses__())
 
 
 def test_one_that_no_kind_knows_is_named():

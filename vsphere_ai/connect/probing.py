@@ -16,6 +16,7 @@ from vsphere_ai.connect.secure_shell.ssh_endpoint import ConnectionBroken, SshRe
 from vsphere_ai.connect.secure_shell.ssh_pool import side_by_side
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.model.estate.lockdown import is_locked
 from vsphere_ai.model.facts import CommandOutput, Facts, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe
@@ -75,7 +76,7 @@ class Prober:
         return self._obstacle(host) or self._run(host, {}, {})
 
     def _obstacle(self, host: Facts) -> ProbeFailure | None:
-        locked = service.is_locked(host)  # only then it matters who logs in
+        locked = is_locked(host)  # only then it matters who logs in
         user = self.shells(Target("host", host.name, host.ref)).endpoint.username if locked else ""
         return service.obstacle(host, user, may_start=self.may_start)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable, VimFault, VsphereAiError
+from vsphere_ai.model.estate.lockdown import EXCEPTIONS_FACT, MODE, is_locked
 from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.plain import PlainObject, objects
 
@@ -16,12 +17,8 @@ if TYPE_CHECKING:
 
 SSH = "TSM-SSH"
 SERVICES = "config.service.service"
-PATHS = ("config.lockdownMode", SERVICES, "configManager.serviceSystem", "runtime.connectionState")
+PATHS = (MODE, SERVICES, "configManager.serviceSystem", "runtime.connectionState")
 """What has to be read of a host before SSH is used on it."""
-ACCESS_MANAGER, EXCEPTIONS_METHOD = "configManager.hostAccessManager", "QueryLockdownExceptions"
-EXCEPTIONS = "lockdown-exceptions"
-"""Name of the query for the exception users; its answer is the fact ``query:lockdown-exceptions`` of a host."""
-UNLOCKED = "lockdownDisabled"
 
 
 def _ssh(host: Facts) -> PlainObject | None:
@@ -40,11 +37,6 @@ def policy_on(host: Facts) -> bool:
     return ssh is not None and ssh.get("policy") == "on"
 
 
-def is_locked(host: Facts) -> bool:
-    """Return whether a host is in lockdown mode, normal or strict."""
-    return bool(host.get("config.lockdownMode", UNLOCKED) != UNLOCKED)
-
-
 def locked_out(host: Facts, user: str) -> ProbeFailure | None:
     """Return why lockdown mode keeps a user from logging in over SSH; None when it does not.
 
@@ -53,15 +45,15 @@ def locked_out(host: Facts, user: str) -> ProbeFailure | None:
     """
     if not is_locked(host):
         return None
-    locked, asked = f"{host.name} is in lockdown mode ({host.get('config.lockdownMode')})", f"query:{EXCEPTIONS}"
+    locked, asked = f"{host.name} is in lockdown mode ({host.get(MODE)})", EXCEPTIONS_FACT
     if asked in host.unreadable:
         why = f"{locked}, and its exception users cannot be read: {host.unreadable[asked]}"
-        help = "Give the account Global.Settings, or take the host out of lockdown mode; that is never done here."
+        help = "Give the account Global.Settings, or take the host out of lockdown mode."
     elif user.casefold() in (str(name).casefold() for name in host.get(asked) or ()):
         return None
     else:
         why = f"{locked}, and {user} is none of its exception users"
-        help = f"Add {user} to its exception users, or take it out of lockdown mode; that is never done here."
+        help = f"Add {user} to its exception users, or take it out of lockdown mode in a run of its own."
     return ProbeFailure("ssh.lockdown", why, help)
 
 

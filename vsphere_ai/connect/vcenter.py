@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Self
 
-from vsphere_ai.connect.soap import planned_refs, reading, tag_service
+from vsphere_ai.connect.soap import planned_refs, reading, tag_service, vm_tags
 from vsphere_ai.connect.soap.live_reads import LiveReads
 from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.soap.session import SoapSession
@@ -47,6 +47,7 @@ class VCenter:
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
         self._known = planned_refs.KnownRefs(session)
+        self._serves, self._tables = False, dict[frozenset[str], vm_tags.Table]()
         about = session.content.about
         self.about = About(
             name=str(about.name),
@@ -90,6 +91,7 @@ class VCenter:
         self._session.outage.budget = self._session.limits.run_patience
         self._session.outage.notify = notify
         self._submitted = submitted or self._submitted
+        self._serves = True
 
     @contextmanager
     def doing(self, step: str) -> Iterator[None]:
@@ -160,6 +162,35 @@ class VCenter:
         """Return vSphere tags, each ``Category/name`` or with ``*``, and to which objects they are attached."""
         session = self._session
         return tag_service.read_tags(session.endpoint, session.trust, session.limits, wanted)
+
+    def attached_tags(
+        self, refs: Sequence[str], categories: Iterable[str]
+    ) -> tuple[vm_tags.Table, dict[str, vm_tags.Names]]:
+        """Return the categories of tags there are, and which tags of these categories are attached to objects.
+
+        The categories and their tags are asked for once by a run.
+        """
+        with self._tag_service() as service:
+            table = self._tags_of(service, frozenset(categories))
+            real = {self._known.real(ref): ref for ref in refs}
+            names = vm_tags.attached_names(service, table, [*real])
+        return table, {real[ref]: own for ref, own in names.items()}
+
+    def change_tags(self, ref: str, attach: Sequence[vm_tags.Pair], detach: Sequence[vm_tags.Pair]) -> None:
+        """Detach tags from an object and attach others, each a category and a tag; see `vm_tags.change`."""
+        with self._tag_service() as service:
+            table = self._tags_of(service, frozenset(category for category, _ in (*attach, *detach)))
+            vm_tags.change(service, table, self._known.real(ref), attach, detach)
+
+    def _tag_service(self) -> tag_service.TagService:
+        session = self._session
+        return tag_service.TagService(session.endpoint, session.trust, session.limits)
+
+    def _tags_of(self, service: tag_service.TagService, categories: frozenset[str]) -> vm_tags.Table:
+        known = self._tables.get(categories) if self._serves else None
+        if known is None:
+            known = self._tables[categories] = vm_tags.table_of(service, categories)
+        return known
 
     def tag_categories(self) -> int:
         """Return how many categories of tags the account sees."""

@@ -315,6 +315,8 @@ def _objects(scenario: Scenario) -> int:
 
 def _labels(farm: Farm) -> None:
     """Attach tags, and set custom attributes."""
+    for category in farm.scenario.tag_categories:
+        farm.tagging.limit(category)
     for name in farm.scenario.tags:
         farm.tagging.add(name)
     for mo in (*farm.store.of(vim.HostSystem), *farm.store.of(vim.VirtualMachine)):

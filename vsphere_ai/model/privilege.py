@@ -10,6 +10,10 @@ NETWORK = "Network.Assign"
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
 """What changing the members of a distributed switch takes, on the switch and on each host."""
 
+ASSIGN, ON_OBJECT = "InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"
+"""What attaching a tag takes: on the tag, which a global permission gives, and on the object (vSphere Security 8.0,
+vSphere Tagging Privileges). Asked of vCenter at the root folder; no real vCenter was asked (unverified)."""
+
 
 @dataclass(frozen=True)
 class Duty:

@@ -148,6 +148,17 @@ class Destroy(Step):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SetTags(Step):
+    """Attach vSphere tags to a VM and detach others: afterwards it has these of each category that is named.
+
+    `before` are those that it had when this was planned; a tag that came since, and is not wanted, is refused.
+    """
+
+    tags: Mapping[str, tuple[str, ...]]
+    before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WriteLeases(Step):
     """Write the ledger of addresses that vCenter keeps, in one piece, under the lock in vCenter.
 
@@ -393,4 +404,4 @@ def what(step: Step) -> What:
         return step.action
     if isinstance(step, Wait):
         return step.until
-    return "change" if isinstance(step, Reconfigure | Invoke | Shell | Clone | Destroy) and step.kinds else ""
+    return "change" if isinstance(step, Reconfigure | Invoke | SetTags | Shell | Clone | Destroy) and step.kinds else ""

@@ -10,7 +10,7 @@ from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.language.playbooks.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
-from vsphere_ai.model.privilege import HOST_NETWORK, MEMBERS, NETWORK, Duty
+from vsphere_ai.model.privilege import ASSIGN, HOST_NETWORK, MEMBERS, NETWORK, ON_OBJECT, Duty
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     Clone,
@@ -23,6 +23,7 @@ from vsphere_ai.model.steps import (
     MoveBack,
     Reboot,
     Reconfigure,
+    SetTags,
     Step,
     WriteLeases,
 )
@@ -156,6 +157,12 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
             continue
         if isinstance(step, ClusterRules):
             yield PrivilegeNeed(estate[step.cluster].name, step.cluster, EDIT_CLUSTER, step.summary)
+            continue
+        if isinstance(step, SetTags):
+            name, ref = _object(step, estate)
+            root = [*estate.up_from(ref)][-1]
+            yield PrivilegeNeed(root.name, root.ref, ASSIGN, step.summary)
+            yield PrivilegeNeed(name, ref, ON_OBJECT, step.summary)
             continue
         on = _object(step, estate)
         for privilege in of_step(step, privilege_of):

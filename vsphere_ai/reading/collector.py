@@ -15,6 +15,7 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.language.inventories.selected import RECORD, Want
 from vsphere_ai.language.inventories.selectors import Unread
+from vsphere_ai.model.estate import lockdown
 from vsphere_ai.model.estate.maintenance import TASK_PATHS, TASKS
 from vsphere_ai.model.estate.malformed import evaluate
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
@@ -188,7 +189,7 @@ def _sound(estate: Estate, request: CollectorRequest, depth: Depth) -> dict[str,
     def look(estate: Estate) -> list[object]:
         hosts = [estate[ref] for ref in sorted(depth.hosts) if ref in estate.objects]
         vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
-        services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
+        services = [(service.is_running(h), lockdown.is_locked(h)) for h in estate.of_type("HostSystem")]
         worth = [request.worth(h, SOFTWARE) or request.worth(h, "") for h in hosts]
         return [services, worth, _red(hosts), _recent((*hosts, *vms))]
 
@@ -380,9 +381,9 @@ def _answers(vcenter: VCenter, estate: Estate, request: CollectorRequest, deep: 
 
     Of hosts in lockdown mode, among those that were read deeply, who may log in all the same.
     """
-    locked = (h for h in estate.of_type("HostSystem") if h.ref in deep and service.is_locked(h))
+    locked = (h for h in estate.of_type("HostSystem") if h.ref in deep and lockdown.is_locked(h))
     exceptions = (
-        Query(service.EXCEPTIONS, service.ACCESS_MANAGER, service.EXCEPTIONS_METHOD, on=h.ref) for h in locked
+        Query(lockdown.EXCEPTIONS, lockdown.ACCESS_MANAGER, lockdown.EXCEPTIONS_METHOD, on=h.ref) for h in locked
     )
     asking = (*evaluate(estate, request.ask)[0], *exceptions)
     queries = [q for q in asking if q.on in estate.objects or q.on.startswith("ServiceInstance:")]

@@ -10,13 +10,13 @@ from vsphere_ai.admission import admit as admission
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 from vsphere_ai.gpu.devices import has_vgpus
-from vsphere_ai.language.playbooks.play import TargetPlan
+from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import DETAILS, OUTLINES
-from vsphere_ai.resources.mixins import AsksMore, probes_of
+from vsphere_ai.resources.mixins import AsksMore, ReadsStated, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -46,6 +46,13 @@ def wanted_paths(
     `makes_vms`: the playbook makes VMs, so that resource pools, datastores and identities matter.
     """
     return _union(_always(makes_vms), more) if more else dict(_always(makes_vms))
+
+
+def with_stated(playbook: Playbook | None, more: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """Return these paths, by managed type, and those of hosts that the states of a playbook name."""
+    states = [s.state for play in (playbook.plays if playbook else ()) for s in play.states]
+    stated = tuple(dict.fromkeys(p for s in states if isinstance(s, ReadsStated) for p in s.stated_paths()))
+    return _union(more, {"HostSystem": stated}) if stated else more
 
 
 @cache

@@ -13,8 +13,11 @@ from vsphere_ai.documents.reference.explanations import (
     PodRdmaMode,
     RdmaDeviceOption,
     RdmaOptionsDocument,
+    RdmaTransport,
+    RdmaTransportsDocument,
 )
 from vsphere_ai.kubernetes.rdma_options import DEVICES, MODES
+from vsphere_ai.report.network.rdma_transports import TRANSPORTS
 
 WIDTH = 80
 LABEL = 14
@@ -26,7 +29,7 @@ class Topic:
 
     title: str
     lines: Callable[[], Iterator[str]]
-    document: Callable[[], RdmaOptionsDocument | BusBandwidthDocument]
+    document: Callable[[], RdmaOptionsDocument | RdmaTransportsDocument | BusBandwidthDocument]
 
 
 def explain_text(found: Topic) -> str:
@@ -55,7 +58,39 @@ def _rdma_lines() -> Iterator[str]:
         yield from _pairs(pairs, device)
 
 
-def _pairs(pairs: Mapping[str, str], of: PodRdmaMode | RdmaDeviceOption) -> Iterator[str]:
+_TRANSPORTS = (
+    "All three read and write memory of another machine without its processor, by the same verbs. "
+    "NCCL takes InfiniBand and RoCE through the same plug-in.",
+    "On vSphere the choice is mostly made: PVRDMA, which keeps vMotion and distributed switches, is RoCE. InfiniBand "
+    "gives VMs a device each, which stays on its host. This tool sets up RoCE from end to end, attaches an InfiniBand "
+    "adapter as a whole device, and does not configure InfiniBand switches or subnet managers.",
+)
+
+
+def _transport_lines() -> Iterator[str]:
+    for text in _TRANSPORTS:
+        yield ""
+        yield from textwrap.wrap(text, WIDTH)
+    yield ""
+    for each in TRANSPORTS:
+        yield each.name
+        pairs = {
+            "network": each.network,
+            "on vSphere": each.vsphere,
+            "performance": each.performance,
+            "scale": each.scale,
+            "upkeep": each.upkeep,
+            "cost": each.cost,
+            "vendors": each.vendors,
+        }
+        yield from _pairs(pairs, each)
+
+
+def _transport_document() -> RdmaTransportsDocument:
+    return RdmaTransportsDocument(topic="infiniband", text=_TRANSPORTS, transports=TRANSPORTS)
+
+
+def _pairs(pairs: Mapping[str, str], of: PodRdmaMode | RdmaDeviceOption | RdmaTransport) -> Iterator[str]:
     more = [*(("unverified", text) for text in of.unverified), *(("source", text) for text in of.sources)]
     for label, text in (*pairs.items(), *more):
         head = f"  {label:<{LABEL}}"
@@ -98,6 +133,7 @@ def _busbw_document() -> BusBandwidthDocument:
 
 TOPICS: Mapping[str, Topic] = {
     "busbw": Topic("Bus bandwidth of collectives", _busbw_lines, _busbw_document),
+    "infiniband": Topic("InfiniBand, RoCE and iWARP", _transport_lines, _transport_document),
     "rdma-options": Topic("RDMA for pods on VMs", _rdma_lines, _rdma_document),
 }
 """Name on the command line -> what is explained."""

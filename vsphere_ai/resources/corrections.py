@@ -12,8 +12,9 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
 
 ADDRESS, TIME_SERVER, LOG_HOST = "CHOOSE AN ADDRESS", "CHOOSE A TIME SERVER", "CHOOSE A LOG HOST"
+EXCEPTION_USER = "CHOOSE AN EXCEPTION USER"
 """Placeholders in a play for what the operator has to write; no playbook with one is accepted."""
-PLACEHOLDERS = (ADDRESS, TIME_SERVER, LOG_HOST)
+PLACEHOLDERS = (ADDRESS, TIME_SERVER, LOG_HOST, EXCEPTION_USER)
 Plays = Mapping[Target, Mapping[str, Plain]]
 """Target -> name of a kind -> its value in a play for the target."""
 

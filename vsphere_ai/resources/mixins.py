@@ -122,6 +122,14 @@ class AsksMore:
         return ()
 
 
+class ReadsStated(State):
+    """A kind that reads what its states name: paths of hosts that are asked for where a play names them."""
+
+    @abstractmethod
+    def stated_paths(self) -> tuple[str, ...]:
+        """Return property paths of hosts, ``option:KEY`` among them, that this state is about."""
+
+
 class Judged:
     """A kind that compatibility rules are about."""
 

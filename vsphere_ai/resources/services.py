@@ -10,16 +10,15 @@ from vsphere_ai.model.estate.correction import Correction
 from vsphere_ai.model.estate.host_corrections import ServiceStopped
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.finding import Problem
-from vsphere_ai.model.names.name_ranges import listed
 from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, KindName, Settings, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
+from vsphere_ai.resources._helpers.ssh_use import uses_of_ssh
 from vsphere_ai.resources.base import After, Form, Projection, Resource, StateExport, Traits
 from vsphere_ai.resources.corrections import Corrects
-from vsphere_ai.resources.mixins import AsksMore, kinds_with
 
 Service = Literal["ssh", "shell"]
 SSH: Service = "ssh"
@@ -97,7 +96,7 @@ class HostServices(Corrects, Resource):
                 message = f"ESXi does not allow {KEYS[name]} to be switched off here"
                 yield self.problem(target, "required", message, f"leave running and policy of {name} out")
         ssh = (self.services or {}).get(SSH)
-        if ssh is not None and ssh.running is not None and (users := tuple(_uses_ssh(target, view))):
+        if ssh is not None and ssh.running is not None and (users := tuple(uses_of_ssh(target, view))):
             message = f"the run itself needs SSH on this host, and restores it as it was: {', '.join(users)}"
             remedy = "set running of ssh in a playbook of its own, or leave it out here; its policy may stay"
             yield self.problem(target, "ssh-in-use", message, remedy)
@@ -148,16 +147,6 @@ class HostServices(Corrects, Resource):
 
 def _service(facts: Facts, name: Service) -> PlainObject | None:
     return next((s for s in objects(facts.get(SERVICES)) if s.get("key") == KEYS[name]), None)
-
-
-def _uses_ssh(target: Target, view: View) -> Iterator[str]:
-    """Yield what of a plan needs SSH on a host: kinds that are read or set by commands, and its restart."""
-    asking = (view.stated.get((target.ref, kind)) for kind in kinds_with(AsksMore))
-    needing = [state.kind for state in asking if isinstance(state, AsksMore) and state.needs_commands]
-    if needing:
-        yield listed(needing)
-    if target.ref in view.rebooting:
-        yield "its restart"
 
 
 def _restarted(wanted: ServiceSettings, now: ServiceSettings | None) -> ServiceSettings:

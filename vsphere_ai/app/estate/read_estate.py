@@ -22,6 +22,7 @@ from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import depth_for, with_gpus
+from vsphere_ai.reading.vm_tags import with_tags
 from vsphere_ai.security import known_names
 
 if TYPE_CHECKING:
@@ -95,8 +96,9 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
         return replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
 
     laid = session.laid_out(playbook, read_with(session, choose, ask))
-    session.connection.vcenter.knows(laid.real)
-    return laid.estate
+    vcenter = session.connection.vcenter
+    vcenter.knows(laid.real)
+    return with_tags(vcenter, laid.estate, session.desired(playbook, laid.estate))
 
 
 def read_everything(

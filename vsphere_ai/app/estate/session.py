@@ -153,9 +153,10 @@ class Session:
 
         scope, connection = self.scope, self.connection
         making, locks = makes_vms(scope.playbook), connection.locks
-        always = frozenset(filter(is_call, scope.more_paths.get("HostSystem", ())))
+        more = requirements.with_stated(scope.playbook, scope.more_paths)
+        always = frozenset(filter(is_call, more.get("HostSystem", ())))
         return CollectorRequest(
-            paths=requirements.wanted_paths(scope.more_paths, makes_vms=making),
+            paths=requirements.wanted_paths(more, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
             services=SERVICES if making else {},

@@ -56,6 +56,7 @@ class ReadBack:
     def _read(self, target: Target) -> tuple[Mapping[Target, TargetPlan], Estate]:
         from vsphere_ai.reading.collector import Depth, collect_one
         from vsphere_ai.reading.own_paths import narrowed, renewed
+        from vsphere_ai.reading.vm_tags import with_tags
 
         wanted = self.session.desired(self.playbook, self.estate)
         probing = target in reading_back({target: wanted[target]})
@@ -75,6 +76,7 @@ class ReadBack:
                 f"{target.name} is not in the inventory any more: it was removed, or the account may no longer see it"
             )
             raise StepFailed(what, "plan again", rule="object.gone")
+        fresh = with_tags(self.session.connection.vcenter, fresh, {target: wanted[target]})
         now = fresh[target.ref]
         if request is not everything:
             now = renewed(self.estate.get(target.ref), now, request)

@@ -39,6 +39,8 @@ def command(words: tuple[str, ...], form: str) -> None:
 
     busbw: bus bandwidth of nccl-tests, its formula for each collective, and what to compare it with.
 
+    infiniband: InfiniBand, RoCE and iWARP side by side: how VMs get each, performance, scale, upkeep, cost, vendors.
+
     rdma-options: the ways pods on VMs get RDMA, where each works, what the VM has to own for it, vMotion, GPUDirect.
 
     Exits 0, and 64 where nothing has the name.

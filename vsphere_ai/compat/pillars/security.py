@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vsphere_ai.compat.pillars.base import PillarCase, farm_rule, group_rule, host_rule, vm_rule
-from vsphere_ai.model.estate.host_corrections import LogHosts, ServiceStopped, TimeServers
+from vsphere_ai.model.estate.host_corrections import LockedDown, LogHosts, ServiceStopped, TimeServers
 from vsphere_ai.model.estate.vm_corrections import SetOfVms
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources.corrections import text_of
@@ -75,14 +75,13 @@ def shell_off(case: PillarCase) -> Finding | None:
     source=f"{GUIDE}, esxi-7.lockdown-mode",
     verdicts={"pass": "normal or strict", "warn": "off"},
     reads={"HostSystem": ("config.lockdownMode",)},
-    by_hand="no resource type sets lockdown mode",
 )
 def lockdown(case: PillarCase) -> Finding | None:
     """Lockdown mode keeps logins to the host itself away. The tool's SSH account has to be an exception user then."""
     mode = case.need("config.lockdownMode")
     seen = ("config.lockdownMode", mode)
     if mode == "lockdownDisabled":
-        return case.warned("lockdown mode is off", seen, remedy="turn it on, with the SSH account as an exception user")
+        return case.warned("lockdown mode is off", seen, fix=LockedDown(case.target))
     return case.passed(f"lockdown mode is on ({mode})", seen)
 
 

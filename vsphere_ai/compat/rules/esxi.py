@@ -108,7 +108,7 @@ def host_reboot_pending(case: RuleCase) -> Finding:
 def host_lockdown(case: RuleCase) -> Finding:
     """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses to all but its exception users.
 
-    Whether the SSH user is one of them, `plan` asks (`ssh.lockdown`). The mode is never changed by this tool.
+    Whether the SSH user is one of them, `plan` asks (`ssh.lockdown`). The kind `lockdown` sets the mode.
     """
     seen = case.read("config.lockdownMode")
     if seen.value == "lockdownDisabled":

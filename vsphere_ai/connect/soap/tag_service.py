@@ -1,8 +1,8 @@
-"""Tag service of a vCenter: which vSphere tags there are, and to which objects they are attached. It only reads.
+"""Tag service of a vCenter: which vSphere tags there are, and to which objects they are attached.
 
 Tags are not in the SOAP API; they are in the vSphere Automation API, which vCenter 7.0 U2 and later serve below
-``/api``. The same certificate is trusted and the same account used as for SOAP, in a session of its own that ends with
-the reading. Shapes of requests and answers are those of Broadcom's API reference; no real vCenter was asked
+``/api``. The same certificate is trusted and the same account used as for SOAP, in a session of its own that ends at
+once. Shapes of requests and answers are those of Broadcom's API reference; no real vCenter was asked
 (unverified).
 """
 
@@ -17,26 +17,32 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.errors import Denied, Unparsed, Unreachable, VsphereAiError
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VsphereAiError
 from vsphere_ai.model.bounded import json_value
 from vsphere_ai.security import redaction
 
 SESSION, CATEGORIES, TAGS = "/api/session", "/api/cis/tagging/category", "/api/cis/tagging/tag"
 OF_CATEGORY = f"{TAGS}?action=list-tags-for-category"
-ATTACHED = "/api/cis/tagging/tag-association?action=list-attached-objects-on-tags"
+ASSOCIATION = "/api/cis/tagging/tag-association"
+ATTACHED = f"{ASSOCIATION}?action=list-attached-objects-on-tags"
 LARGEST = 32 << 20
 """Bytes of one answer; 10,000 objects of a tag take less than 1 MiB."""
 AT_ONCE = 100
 """Tags of one question for the objects they are attached to."""
+ON_OBJECTS = f"{ASSOCIATION}?action=list-attached-tags-on-objects"
+ATTACH, DETACH = "?action=attach", "?action=detach"
+CHANGES = (ATTACH, DETACH)
+REFUSALS = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_FOUND)
+"""Of a change: the tag is not for such an object, or its category allows one; the tag or the object is gone."""
 ATTEMPTS = 3
 _PIECE = 1 << 16
-_REMEDY = "Check the vSphere Automation API (service vapi-endpoint) of vCenter, or choose by names instead of tags."
+_REMEDY = "Check the vSphere Automation API (service vapi-endpoint) of vCenter, or leave tags out."
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def read_tags(endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits, w
     `Unparsed` where the service gives no answer.
     """
     patterns = tuple(text.partition("/")[::2] for text in sorted(set(wanted)))
-    with _Service(endpoint, context, limits) as service:
+    with TagService(endpoint, context, limits) as service:
         categories = {identity: service.name_of(CATEGORIES, identity) for identity in service.listed(CATEGORIES)}
         found: dict[str, tuple[str, bool]] = {}
         for category, name in categories.items():
@@ -73,12 +79,16 @@ def read_tags(endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits, w
 
 def answers(endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits) -> int:
     """Return how many categories the account sees, asked with one login."""
-    with _Service(endpoint, context, limits) as service:
+    with TagService(endpoint, context, limits) as service:
         return len(service.listed(CATEGORIES))
 
 
-class _Service:
-    """One session with the service; redirects are not followed, and a read that got no answer is tried again."""
+class TagService:
+    """One session with the service; redirects are not followed, and what got no answer is sent again.
+
+    That changes nothing twice: attaching and detaching have no effect on a tag that is, or is not, attached already
+    (Broadcom's API reference, TagAssociation).
+    """
 
     def __init__(self, endpoint: Endpoint, context: ssl.SSLContext, limits: WaitLimits) -> None:
         self.endpoint, self.context, self.limits = endpoint, context, limits
@@ -108,6 +118,7 @@ class _Service:
         self.drop()
 
     def drop(self) -> None:
+        """Close the connection; the next question opens another one."""
         if self.connection is not None:
             self.connection.close()
         self.connection = None
@@ -121,11 +132,14 @@ class _Service:
 
     def name_of(self, path: str, identity: str) -> str:
         """Return the name of a category or tag; empty when it is gone or not to be seen."""
+        return str(self.described(path, identity).get("name", ""))
+
+    def described(self, path: str, identity: str) -> dict[str, object]:
+        """Return a category or tag as the service describes it; empty when it is gone or not to be seen."""
         found = self.ask(f"{path}/{quote(identity, safe=':')}", missing={})
-        name = found.get("name", "") if isinstance(found, dict) else None
-        if not isinstance(name, str):
+        if not isinstance(found, dict) or not isinstance(found.get("name", ""), str):
             raise self.unparsed(f"{path} is not answered with a name")
-        return name
+        return found
 
     def attached(self, tags: list[str]) -> dict[str, frozenset[str]]:
         """Return the references of the objects that tags are attached to, by the tags' ids."""
@@ -138,12 +152,29 @@ class _Service:
                 raise self.unparsed(f"{ATTACHED} is not answered with objects") from None
         return found
 
+    def attached_to(self, objects: list[tuple[str, str]]) -> dict[str, frozenset[str]]:
+        """Return the ids of the tags that are attached to objects (type, id), by the objects' ids."""
+        found: dict[str, frozenset[str]] = {}
+        for at in range(0, len(objects), AT_ONCE):
+            asked = [{"type": kind, "id": identity} for kind, identity in objects[at : at + AT_ONCE]]
+            answer: Any = self.ask(ON_OBJECTS, {"object_ids": asked})
+            try:
+                found |= {str(of["object_id"]["id"]): frozenset(map(str, of["tag_ids"])) for of in answer}
+            except (KeyError, TypeError, AttributeError):
+                raise self.unparsed(f"{ON_OBJECTS} is not answered with tags") from None
+        return found
+
+    def change(self, tag: str, action: str, kind: str, identity: str) -> None:
+        """Attach a tag to an object, or detach it; `StepFailed` where the service refuses it."""
+        self.ask(f"{ASSOCIATION}/{quote(tag, safe=':')}{action}", {"object_id": {"type": kind, "id": identity}})
+
     def ask(self, path: str, body: object = None, missing: object = None) -> object:
+        """Return the answer to a request that may be repeated; `missing` where there is no such thing."""
         method = "GET" if body is None else "POST"
         return self.repeated(lambda: self.exchange(method, path, body, missing=missing))
 
     def repeated(self, ask: Callable[[], object]) -> object:
-        """Return an answer; where none comes the question is repeated, as it changes nothing."""
+        """Return an answer; where none comes the question is repeated."""
         for attempt in range(1, ATTEMPTS):
             try:
                 return ask()
@@ -186,6 +217,7 @@ class _Service:
             raise self.unparsed(f"{path} is not answered with JSON") from None
 
     def connected(self) -> http.client.HTTPSConnection:
+        """Return the connection, opened where it is not."""
         if self.connection is None:
             at, limits = self.endpoint, self.limits
             made = http.client.HTTPSConnection(at.address, at.port, timeout=limits.connect, context=self.context)
@@ -195,6 +227,7 @@ class _Service:
         return self.connection
 
     def content(self, answer: http.client.HTTPResponse) -> bytes:
+        """Return the bytes of an answer; one that is too large or takes too long is an error."""
         parts, size, until = [], 0, time.monotonic() + 2 * self.limits.answer
         while piece := answer.read1(_PIECE):
             parts.append(piece)
@@ -208,14 +241,17 @@ class _Service:
         return b"".join(parts)
 
     def require(self, answer: http.client.HTTPResponse, path: str) -> None:
+        """Raise what the status of an answer stands for, where that is no success."""
         status = answer.status
         if status < 300:
             return
-        said = redaction.untrusted(f"{status} {answer.reason}".strip())
+        said, changes = redaction.untrusted(f"{status} {answer.reason}".strip()), path.endswith(CHANGES)
+        if changes and status in REFUSALS:
+            raise StepFailed(f"{self.endpoint}: the tag service refuses the change: {said}", "plan again")
         if status == http.HTTPStatus.UNAUTHORIZED:
             raise self.denied("it does not accept the account" if path == SESSION else "it has ended the session")
         if status == http.HTTPStatus.FORBIDDEN:
-            raise self.denied("the account may not read tags")
+            raise self.denied(f"the account may not {'assign' if changes else 'read'} tags")
         if status < 400:
             raise self.unparsed(f"it redirects ({said}), which is not followed")
         if status == http.HTTPStatus.NOT_FOUND:
@@ -223,11 +259,15 @@ class _Service:
         raise self.unreachable(f"it answers {said}")
 
     def denied(self, why: str) -> Denied:
+        """Return the error of an account that lacks rights."""
         text = f"{self.endpoint}: the tag service refuses: {why}"
-        return Denied(text, "Give the account read rights on tags, or choose by names instead.", rule="tags.denied")
+        remedy = "Give the account these rights on tags, as a global permission, or leave tags out."
+        return Denied(text, remedy, rule="tags.denied")
 
     def unreachable(self, why: str) -> Unreachable:
+        """Return the error of a service that gives no answer."""
         return Unreachable(f"{self.endpoint}: the tag service does not answer: {why}", _REMEDY, rule="tags.unreachable")
 
     def unparsed(self, why: str) -> Unparsed:
+        """Return the error of an answer that cannot be read."""
         return Unparsed(f"{self.endpoint}: the tag service cannot be read: {why}", _REMEDY, rule="tags.malformed")

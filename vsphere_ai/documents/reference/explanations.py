@@ -95,6 +95,31 @@ class RdmaOptionsDocument(PrintedDocument):
     devices: tuple[RdmaDeviceOption, ...]
 
 
+class RdmaTransport(WholePart):
+    """A transport of RDMA: the network it needs, how VMs get it on vSphere, and what it asks for and costs."""
+
+    name: str
+    network: str
+    vsphere: str
+    performance: str
+    scale: str
+    upkeep: str
+    cost: str
+    vendors: str
+    sources: tuple[str, ...]
+    unverified: Annotated[tuple[str, ...], Field(description="What no source proves.")] = ()
+
+
+class RdmaTransportsDocument(PrintedDocument):
+    """What `explain infiniband` prints."""
+
+    printed_by: ClassVar = ("explain",)
+
+    topic: str
+    text: tuple[str, ...]
+    transports: tuple[RdmaTransport, ...]
+
+
 class CollectiveFactor(DocumentPart):
     """The factor by which algorithm bandwidth of a collective becomes bus bandwidth."""
 

@@ -17,7 +17,7 @@ from vsphere_ai.errors import (
     VimFault,
     VsphereAiError,
 )
-from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances
+from vsphere_ai.execution.actions import cluster_rules, leases, mig_instances, vm_tags
 from vsphere_ai.execution.actions.configure import ConfigureChanges
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, Withdrawn, polling
 from vsphere_ai.execution.actions.in_flight import is_refusal
@@ -46,6 +46,7 @@ from vsphere_ai.model.steps import (
     PowerOn,
     Reboot,
     Reconfigure,
+    SetTags,
     Shell,
     StartSsh,
     Step,
@@ -246,6 +247,8 @@ class StepExecutor:
                 return leases.is_written(self._context, step)
             case ClusterRules():
                 return cluster_rules.is_applied(self._context, step)
+            case SetTags():
+                return vm_tags.are_set(self._context, step)
             case EnterMaintenance() | ExitMaintenance():
                 return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
             case Migrate():
@@ -289,6 +292,8 @@ class StepExecutor:
                 leases.write(self._context, step, say)
             case ClusterRules():
                 cluster_rules.apply(self._context, step, say)
+            case SetTags():
+                vm_tags.apply(self._context, step)
             case Reconfigure():
                 self._changes.reconfigure(step, say)
             case Invoke():

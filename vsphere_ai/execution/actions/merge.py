@@ -8,6 +8,7 @@ from typing import Any
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions.conflicts import changed, refuse
 from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.model.estate import lockdown
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.names.module_options import merged
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
@@ -38,6 +39,7 @@ class Merging:
             "UpdateOptions": self._settings,
             "UpdatePassthruConfig": self._passed_through,
             "UpdatePhysicalNicLinkSpeed": self._speed,
+            "UpdateLockdownExceptions": self._excepted,
         }
 
     def prepared(self, target: Target, ref: str, method: str, args: Args) -> Args | None:
@@ -73,7 +75,7 @@ class Merging:
 
     def _settings(self, target: Target, ref: str, args: Args) -> Args | None:
         """Each advanced setting has to be as it was, or is in the desired state already."""
-        planned, wanted = self._planned(target), {o["key"]: o["value"] for o in args["changedValue"]}
+        planned, wanted = self._planned(target), {o["key"]: _bare(o["value"]) for o in args["changedValue"]}
         before = {key: planned.get(f"option:{key}") for key in wanted if f"option:{key}" in planned.properties}
         parts = compare(before, {key: self._option(ref, key) for key in before}, wanted)
         refuse(target.name, (p for p in parts if p.conflict))
@@ -112,6 +114,15 @@ class Merging:
         refuse(target.name, [part] if part.conflict else ())
         return None if part.done else args
 
+    def _excepted(self, target: Target, ref: str, args: Args) -> Args | None:
+        """All exception users are replaced, so all of them count."""
+        before, name = self._planned(target).get(lockdown.EXCEPTIONS_FACT), "exception users"
+        now = sorted(map(str, self._context.vcenter.call(ref, lockdown.EXCEPTIONS_METHOD) or ()))
+        known = {} if before is None else {name: sorted(map(str, before))}
+        (part,) = compare(known, {name: now}, {name: sorted(args["users"])})
+        refuse(target.name, [part] if part.conflict else ())
+        return None if part.done else args
+
     def _added(self, target: Target, ref: str, args: Args) -> Args | None:
         """A second one is not made where the response to the first call was lost, or where someone else made one."""
         key = inside(args["nic"], _GROUP)
@@ -136,6 +147,11 @@ class Merging:
 
     def _present(self, target: Target) -> dict[str, PlainObject]:
         return _specs(self._context.read(target, _VNICS))
+
+
+def _bare(value: Plain) -> Plain:
+    """Return a value without the type that it is sent with."""
+    return value["value"] if isinstance(value, Mapping) and "value" in value else value
 
 
 def _specs(facts: Facts) -> dict[str, PlainObject]:

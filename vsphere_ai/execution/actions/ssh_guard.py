@@ -8,6 +8,7 @@ from collections.abc import Callable
 from vsphere_ai.connect import service
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context, polling
+from vsphere_ai.model.estate import lockdown
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, StartSsh, Step, StopSsh
@@ -53,8 +54,8 @@ class ShellGuard:
         self._look(step.target)
 
     def _is_excepted(self, host: Target) -> bool:
-        manager = self._context.vcenter.resolve_path(host.ref, service.ACCESS_MANAGER)
-        users = self._context.vcenter.call(manager, service.EXCEPTIONS_METHOD)
+        manager = self._context.vcenter.resolve_path(host.ref, lockdown.ACCESS_MANAGER)
+        users = self._context.vcenter.call(manager, lockdown.EXCEPTIONS_METHOD)
         known = users if isinstance(users, list | tuple) else ()
         return self._context.ssh_user.casefold() in (str(user).casefold() for user in known)
 
@@ -69,11 +70,11 @@ class ShellGuard:
 
     def _look(self, host: Target) -> None:
         facts = self._context.read(host, *PATHS)
-        if service.is_locked(facts) and not self._is_excepted(host):
+        if lockdown.is_locked(facts) and not self._is_excepted(host):
             raise Denied(
                 f"{host.name} is in lockdown mode ({facts.get('config.lockdownMode')}) since this was planned; "
                 "no command was sent to it",
-                "take the host out of lockdown mode, which is never changed here, then resume",
+                "take the host out of lockdown mode, or make the SSH account an exception user, then resume",
                 rule="ssh.lockdown",
             )
         if service.is_running(facts) is not False or self._starts_by_itself(host, facts):

@@ -19,10 +19,15 @@ from pyVmomi import VmomiSupport as Vmomi
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults.rules import FaultEvent
 from vsphere_ai.lab.front.dispatch import SoapAnswer, under_fault
+from vsphere_ai.lab.managed import denied
+from vsphere_ai.lab.scenario import TagCategory
+from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tagging import Tagging
 from vsphere_ai.lab.tasks import Doom
 
 PREFIX = "/api/"
+ASSIGN, ON_OBJECT = "InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"
+"""Privileges that attaching and detaching take: on the tag, which the lab looks for at the root, and on the object."""
 T = TypeVar("T")
 FIRST = "vim.version.v7_0_2_0"
 """vCenter serves ``/api`` since 7.0 U2; before, another form of it below ``/rest``."""
@@ -67,7 +72,10 @@ def _answered(farm: Farm, method: str, target: str, body: bytes, sender: tuple[M
         if (method, path) == ("DELETE", "/api/session"):
             farm.sessions.end(farm.tagging.sessions.pop(token))
             return SoapAnswer(204, b"", kind=_KIND)
-        return _json(200, _read(farm.tagging, method, unquote(path), action, _object(body)))
+        if method == "POST" and action in ("attach", "detach"):
+            _change(farm, unquote(path), action, _object(body))
+            return SoapAnswer(204, b"", kind=_KIND)
+        return _json(200, _read(farm, method, unquote(path), action, _object(body)))
     except _Error as error:
         said = {"args": [], "default_message": str(error), "id": f"com.vmware.vapi.{error.kind.lower()}"}
         return _json(error.status, {"error_type": error.kind, "messages": [said]})
@@ -102,7 +110,44 @@ def _object(body: bytes) -> dict[str, object]:
     return found
 
 
-def _read(tagging: Tagging, method: str, path: str, action: str, body: dict[str, object]) -> object:
+def _change(farm: Farm, path: str, action: str, body: dict[str, object]) -> None:
+    """Attach or detach a tag; neither is an error where it is so already."""
+    tagging, tag = farm.tagging, path.removeprefix("/api/cis/tagging/tag-association/")
+    name = str(_tag(tagging, tag)["name"])
+    mo = _managed(farm, body.get("object_id"))
+    if mo is None:
+        raise _Error(404, "NOT_FOUND", "The object is not there.")
+    for at, privilege in ((farm.named["rootFolder"], ASSIGN), (mo, ON_OBJECT)):
+        if denied(farm, at, privilege):
+            raise _Error(403, "UNAUTHORIZED", f"The user lacks {privilege}.")
+    attached = tagging.attached.setdefault(tag, [])
+    if (mo in attached) == (action == "attach"):
+        return
+    if action == "detach":
+        attached.remove(mo)
+    elif why := tagging.why_not(tag, mo):
+        raise _Error(400, "INVALID_ARGUMENT", why)
+    else:
+        attached.append(mo)
+    farm.record(mo, f"{action.capitalize()}Tag", tag=f"{tagging.categories[tagging.tags[tag][0]]}/{name}")
+
+
+def _managed(farm: Farm, identity: object) -> ManagedObject | None:
+    """Return the object that a request names by type and id; None where it is not there, or of another type."""
+    if not isinstance(identity, dict):
+        raise _Error(400, "INVALID_ARGUMENT", "The field object_id is missing.")
+    found = farm.store.objects.get(str(identity.get("id")))
+    return found if found is not None and found.type_name == identity.get("type") else None
+
+
+def _tags_on(farm: Farm, body: dict[str, object]) -> list[dict[str, object]]:
+    ids = _given(body, "object_ids", list)
+    there = ((identity, _managed(farm, identity)) for identity in ids)
+    return [{"object_id": i, "tag_ids": farm.tagging.of_object(mo)} for i, mo in there if mo is not None]
+
+
+def _read(farm: Farm, method: str, path: str, action: str, body: dict[str, object]) -> object:
+    tagging = farm.tagging
     category, tag, association = (f"/api/cis/tagging/{word}" for word in ("category", "tag", "tag-association"))
     if (method, path) == ("GET", category):
         return list(tagging.categories)
@@ -119,6 +164,8 @@ def _read(tagging: Tagging, method: str, path: str, action: str, body: dict[str,
     if (method, path, action) == ("POST", association, "list-attached-objects-on-tags"):
         ids = _given(body, "tag_ids", list)
         return [{"tag_id": each, "object_ids": tagging.objects(each)} for each in ids if each in tagging.tags]
+    if (method, path, action) == ("POST", association, "list-attached-tags-on-objects"):
+        return _tags_on(farm, body)
     raise _Error(404, "NOT_FOUND", f"The lab does not serve {method} {path}.")
 
 
@@ -133,11 +180,13 @@ def _category(tagging: Tagging, identity: str) -> object:
     if identity not in tagging.categories:
         raise _Error(404, "NOT_FOUND", "The category is not there.")
     name = tagging.categories[identity]
-    more = {"description": "", "cardinality": "MULTIPLE", "associable_types": [], "used_by": []}
+    limit = tagging.limits.get(identity) or TagCategory(name)
+    cardinality = "SINGLE" if limit.single else "MULTIPLE"
+    more = {"description": "", "cardinality": cardinality, "associable_types": list(limit.types), "used_by": []}
     return {"id": identity, "name": name, **more}
 
 
-def _tag(tagging: Tagging, identity: str) -> object:
+def _tag(tagging: Tagging, identity: str) -> dict[str, object]:
     if identity not in tagging.tags:
         raise _Error(404, "NOT_FOUND", "The tag is not there.")
     category, name = tagging.tags[identity]

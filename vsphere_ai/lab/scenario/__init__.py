@@ -142,6 +142,18 @@ class DatastoreCluster:
 
 
 @dataclass(frozen=True)
+class TagCategory:
+    """A category of vSphere tags, where it is not as usual: an object has one tag of it at most (`single`).
+
+    `types` are the managed types that its tags are for, such as `HostSystem`; all of them where it is empty.
+    """
+
+    name: str
+    single: bool = False
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Scenario:
     """A whole environment.
 
@@ -164,6 +176,7 @@ class Scenario:
     datastore_clusters: tuple[DatastoreCluster, ...] = ()
     privileges_denied: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    tag_categories: tuple[TagCategory, ...] = ()
     guests: Guests = field(default_factory=Guests)
 
     @property

@@ -33,5 +33,10 @@ class ServiceStopped(Correction):
 
 
 @dataclass(frozen=True)
+class LockedDown(Correction):
+    """A host is in lockdown mode, and takes logins of its exception users only."""
+
+
+@dataclass(frozen=True)
 class AddressTranslation(Correction):
     """The kernel of a host has ATS (address translation services of PCIe) on."""

@@ -29,6 +29,7 @@ from vsphere_ai.model.steps import (
     Reboot,
     Reconfigure,
     RunningVm,
+    SetTags,
     Shell,
     StartSsh,
     Step,
@@ -231,7 +232,7 @@ def _merged(steps: Sequence[Step]) -> Iterator[Step]:
     """Everything that is not a reconfigure first (a hardware upgrade), then all fragments as one ReconfigVM_Task."""
     fragments = [s for s in steps if isinstance(s, Reconfigure)]
     yield from (s for s in steps if isinstance(s, Clone))
-    yield from (s for s in steps if isinstance(s, Invoke))
+    yield from (s for s in steps if isinstance(s, Invoke | SetTags))
     if not fragments:
         return
     extra = dict(pair for s in fragments for pair in s.extra_config)

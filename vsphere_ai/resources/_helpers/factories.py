@@ -42,7 +42,9 @@ def invoke_on(change: Change, ref: str, method: str, args: Mapping[str, object],
 
 def set_option(change: Change, key: str, value: str | int, summary: str) -> Invoke:
     """Return the step that sets an advanced option of a host."""
-    option = {"_typeName": "OptionValue", "key": key, "value": value}
+    # a number goes as xsd:long, which a LongOption takes; an int of Python would be an xsd:int
+    typed = {"_typeName": "xsd:long", "value": value} if type(value) is int else value
+    option = {"_typeName": "OptionValue", "key": key, "value": typed}
     return invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
 
 

@@ -17,7 +17,7 @@ from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.playbook_files import Files, ReadsFiles
-from vsphere_ai.resources.vm_set import details
+from vsphere_ai.resources.vm_set import details, tags
 from vsphere_ai.resources.vm_set.added_disks import observed_disks
 from vsphere_ai.resources.vm_set.adoption import mark_step, note, was
 from vsphere_ai.resources.vm_set.changes import change_steps, effect_of, ready_step
@@ -115,6 +115,10 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
         silent = not member.nics or (mark is not None and bool(mark.adopted))
         return self.power_state == "off" or (on and (silent or is_ready(facts, member.generation)))
 
+    def tag_categories(self) -> frozenset[str]:
+        """Return the categories that the play names; a state in full has fields of them."""
+        return frozenset(self.tags or ())
+
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
         macs = {n.name: n.mac for n in member.nics}
@@ -150,6 +154,7 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
             disks=observed_disks(facts),
             notes=facts.get(details.NOTES, ""),
             custom_attributes=details.attributes_of(facts, estate),
+            tags=tags.tags_of(facts),
             cdrom=details.media_of(facts),
             guest_id=facts.get("config.guestId"),
             power_state="on" if on else "off",
@@ -179,6 +184,7 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
             "guest": guest_words(self, member),
             "ready": (power == "on" and bool(member.nics)) or None,
             **details.settled_details(self, now),
+            **tags.settled_tags(self, now),
         }
         if now is None:
             host = view.estate.get(member.place.host)
@@ -200,7 +206,8 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
         now = VmSet.observe(facts := view.facts(target.ref), view.estate)
         if member.adopting and (now is None or member.faults):
             return
-        yield from (self.problem(target, f.rule, f.message, f.help) for f in details.detail_problems(said, view.estate))
+        described = (*details.detail_problems(said, view.estate), *tags.tag_problems(said, view.estate))
+        yield from (self.problem(target, f.rule, f.message, f.help) for f in described)
         found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, member, view)
         yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
 
@@ -220,6 +227,7 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
         else:
             yield clone_step(said, target, member, view)
             yield from details.attribute_steps(self, change)
+            yield from tags.tag_steps(self, change)
             if self.power_state == "on" and member.nics:
                 yield ready_step(said, change, member, view)
 

@@ -16,6 +16,7 @@ from vsphere_ai.resources.vm_set.details import ATTRIBUTE, attribute_steps, driv
 from vsphere_ai.resources.vm_set.disk_steps import disk_steps
 from vsphere_ai.resources.vm_set.image import shares_machine_id
 from vsphere_ai.resources.vm_set.settings import VmSetFields
+from vsphere_ai.resources.vm_set.tags import OF_CATEGORY, tag_steps
 
 WHOLE_DEVICES = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
 """Devices with which vSphere adds no memory to a VM that runs; vGPUs are of the first type."""
@@ -29,7 +30,7 @@ def effect_of(field: FieldChange, facts: Facts) -> Effect:
 
     Source: vSphere Virtual Machine Administration, Change CPU and Memory Hot Plug Settings.
     """
-    if field.name in IN_PLACE or field.name.startswith(ATTRIBUTE):
+    if field.name in IN_PLACE or field.name.startswith((ATTRIBUTE, OF_CATEGORY)):
         return "in place"
     if field.name == "disks" and isinstance(field.after, tuple):
         there = {d.key for d in field.before or ()}
@@ -63,6 +64,7 @@ def change_steps(wanted: VmSetFields, said: VmSetFields, change: Change, member:
         words = " and ".join((*sorted(spec), *(["CD drives"] if drives else [])))
         yield Reconfigure(**own, spec=spec, device_changes=drives, needs_power_off=cold, summary=f"set {words}")
     yield from attribute_steps(wanted, change)
+    yield from tag_steps(wanted, change)
     if changed.keys() & {"disk_gb", "disks"}:
         yield from disk_steps(change.target, change.kind, facts, said)
     if wanted.power_state == "on" and member.nics and (cold or changed.keys() & {"power_state", "ready"}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.privilege import ASSIGN, ON_OBJECT, Duty
 
 DUTIES = (
     Duty(
@@ -31,6 +31,8 @@ DUTIES = (
         # stated by the API reference only (ExtensibleManagedObject, setCustomValue)
         unstated={"setCustomValue": "Global.SetCustomField"},
     ),
+    Duty("`vm_set`: `tags`", "VMs and their folder", also=(ON_OBJECT,)),
+    Duty("`vm_set`: `tags`", "the root folder; a global permission has it there", also=(ASSIGN,)),
     Duty("`vm_set`: `placement`", "clusters", also=("Host.Inventory.EditCluster",)),
     Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
 )

@@ -35,6 +35,7 @@ _VM: Mapping[str, tuple[str, ...]] = {
     "disks": ("disk", "hard_disks", "extra_disks", "data_disks", "virtual_disks"),
     "notes": ("annotation", "annotations", "note", "description", "comment"),
     "custom_attributes": ("customvalues", "custom_values", "custom_fields", "custom_attribute", "attributes"),
+    "tags": ("tag", "tag_ids", "tag_names", "vsphere_tags", "labels"),
     "cdrom": ("cd_rom", "cd", "cdroms", "cd_drive", "dvd", "dvd_drive"),
     "guest_id": ("guest_os", "guest", "guestid", "os_type", "guest_os_type"),
     "nics": (
@@ -52,6 +53,9 @@ _VM: Mapping[str, tuple[str, ...]] = {
     "mac_prefix": ("mac", "mac_range"),
 }  # fmt: skip
 _VM_SENTENCES: Mapping[str, tuple[str, ...]] = {
+    "storage policies are not set by vsphere-ai: leave it out, and choose a 'datastore' that complies": (
+        *("storage_policy", "storage_policy_id", "storage_profile", "spbm_profile", "profile", "vm_storage_policy"),
+    ),
     _MEMORY: ("memory", "memory_mb", "mem", "mem_mb", "memory_size", "ram", "memorymb"),
     "write 'tuning: {cores_per_socket: N}' beside vm_set: it goes into the clone": (
         *("cores_per_socket", "num_cores_per_socket", "num_cpu_cores_per_socket", "numcorespersocket"),

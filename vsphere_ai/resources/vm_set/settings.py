@@ -25,6 +25,8 @@ ONCE = (
     *("nics", "mac_prefix", "customize", "users", "user_data", "placement"),
 )
 """Fields that only count when a VM is made."""
+TagNames = Annotated[tuple[str, ...], BeforeValidator(listed), AfterValidator(lambda names: tuple(sorted(set(names))))]
+"""Names of tags of one category, in the order of their names, each once."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 
 
@@ -188,6 +190,9 @@ class VmSetFields(State):
     notes: str | None = setting("Notes of the VM in the vSphere Client; an empty text removes them.")
     custom_attributes: Mapping[str, str] | None = setting(
         "Values of custom attributes by name, which are defined in vCenter; an empty text removes a value."
+    )
+    tags: Mapping[str, TagNames] | None = setting(
+        "Category -> the one tag, or the tags, that the VM has of it; `[]`: none. Other categories stay as they are."
     )
     cdrom: Literal["none"] | None = setting("`none`: what is in the CD drives of the source is taken out.")
     guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")

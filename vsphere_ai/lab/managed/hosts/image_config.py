@@ -68,6 +68,17 @@ def lockdown_exceptions(call: Call) -> list[str]:
     return sorted(host.lockdown_exceptions)
 
 
+@changes(vim.host.HostAccessManager, "UpdateLockdownExceptions", "Global.Settings")
+def update_exceptions(call: Call, users: Any = None) -> None:
+    """Replace the users whom lockdown mode lets in."""
+    mo, host = host_of_manager(call)
+    if host.lockdown_exceptions != set(users or ()):
+        with host.changing():
+            host.lockdown_exceptions = set(users or ())
+            host.notify("lockdown")
+        call.farm.record(mo, "UpdateLockdownExceptions", users=sorted(users or ()))
+
+
 @changes(vim.host.HostAccessManager, "ChangeLockdownMode", "Host.Config.Settings")
 def change_lockdown_mode(call: Call, mode: Any) -> None:
     """Set the lockdown mode."""
