@@ -50,9 +50,18 @@ def wanted_paths(
 
 def with_stated(playbook: Playbook | None, more: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
     """Return these paths, by managed type, and those of hosts that the states of a playbook name."""
-    states = [s.state for play in (playbook.plays if playbook else ()) for s in play.states]
-    stated = tuple(dict.fromkeys(p for s in states if isinstance(s, ReadsStated) for p in s.stated_paths()))
+    stated = tuple(dict.fromkeys(p for s in _reading(playbook) for p in s.stated_paths()))
     return _union(more, {"HostSystem": stated}) if stated else more
+
+
+def stated_queries(playbook: Playbook | None) -> tuple[Query, ...]:
+    """Return the questions to hosts that the states of a playbook are about."""
+    return tuple({q.name: q for s in _reading(playbook) for q in s.stated_queries()}.values())
+
+
+def _reading(playbook: Playbook | None) -> Iterator[ReadsStated]:
+    states = (s.state for play in (playbook.plays if playbook else ()) for s in play.states)
+    return (state for state in states if isinstance(state, ReadsStated))
 
 
 @cache

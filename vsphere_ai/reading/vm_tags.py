@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.language.playbooks.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.model.vm_tags import ATTACHED, CATEGORIES, TAG_SERVICE
 from vsphere_ai.resources.makes_vms import MakesVms
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 
 def with_tags(vcenter: VCenter, estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Estate:

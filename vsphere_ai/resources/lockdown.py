@@ -22,7 +22,7 @@ from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources._helpers.ssh_use import uses_of_ssh
 from vsphere_ai.resources.base import Form, Resource, StateExport, Traits
 from vsphere_ai.resources.corrections import EXCEPTION_USER, Corrects
-from vsphere_ai.resources.mixins import AsksMore
+from vsphere_ai.resources.mixins import ReadsStated
 
 Mode = Literal["disabled", "normal", "strict"]
 MODES: Mapping[Mode, str] = {
@@ -44,7 +44,7 @@ def _users(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-class Lockdown(AsksMore, Corrects, Resource):
+class Lockdown(ReadsStated, Corrects, Resource):
     """Sets lockdown mode of a host and its exception users, through vCenter; it needs no maintenance mode."""
 
     kind = KindName("lockdown")
@@ -56,12 +56,15 @@ class Lockdown(AsksMore, Corrects, Resource):
         duties=(Duty("`lockdown`", "hosts", ("ChangeLockdownMode", "UpdateLockdownExceptions", EXCEPTIONS_METHOD)),),
         in_profile="lockdown mode",
     )
-    queries = (Query(EXCEPTIONS, ACCESS_MANAGER, EXCEPTIONS_METHOD),)
 
     mode: Mode | None = setting("`normal`: logins through vCenter and at the console; `strict`: through vCenter only.")
     exception_users: Annotated[tuple[str, ...], AfterValidator(_users)] | None = setting(
         "Exactly these users keep their logins to the host; `[]`: none."
     )
+
+    def stated_queries(self) -> tuple[Query, ...]:
+        """Return the question for the exception users, which no property has."""
+        return (Query(EXCEPTIONS, ACCESS_MANAGER, EXCEPTIONS_METHOD),)
 
     @classmethod
     def correcting(cls, corrections: Sequence[Correction]) -> Plain:

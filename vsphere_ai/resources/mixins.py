@@ -123,11 +123,15 @@ class AsksMore:
 
 
 class ReadsStated(State):
-    """A kind that reads what its states name: paths of hosts that are asked for where a play names them."""
+    """A kind that reads of hosts what its states name, and nothing where no play names it."""
 
-    @abstractmethod
     def stated_paths(self) -> tuple[str, ...]:
         """Return property paths of hosts, ``option:KEY`` among them, that this state is about."""
+        return ()
+
+    def stated_queries(self) -> tuple[Query, ...]:
+        """Return questions to managers of hosts that this state is about."""
+        return ()
 
 
 class Judged:

@@ -21,7 +21,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
-from vsphere_ai.reading.host_calls import is_call, should_query
+from vsphere_ai.reading.host_calls import QUERY, is_call, should_query
 from vsphere_ai.resources.makes_vms import OUTLINES, SERVICES
 from vsphere_ai.sets.host_choice import with_hosts
 from vsphere_ai.sets.lay_out import LaidOut, addressed_again, expand_sets
@@ -154,14 +154,15 @@ class Session:
         scope, connection = self.scope, self.connection
         making, locks = makes_vms(scope.playbook), connection.locks
         more = requirements.with_stated(scope.playbook, scope.more_paths)
-        always = frozenset(filter(is_call, more.get("HostSystem", ())))
+        stated = requirements.stated_queries(scope.playbook)
+        always = frozenset((*filter(is_call, more.get("HostSystem", ())), *(f"{QUERY}{q.name}" for q in stated)))
         return CollectorRequest(
             paths=requirements.wanted_paths(more, makes_vms=making),
             choose=choose,
             outlines=OUTLINES if making else {},
             services=SERVICES if making else {},
             probes=requirements.probes(),
-            queries=requirements.queries(),
+            queries=(*requirements.queries(), *stated),
             worth=lambda host, call: call in always or should_query(host, call),
             always=always,
             start_ssh=scope.may_start_ssh,

@@ -17,6 +17,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import PlanItem, again, reading_back, remaining
 from vsphere_ai.reading.host_calls import asked_by
+from vsphere_ai.reading.vm_tags import with_tags
 from vsphere_ai.resources import kinds
 
 
@@ -56,7 +57,6 @@ class ReadBack:
     def _read(self, target: Target) -> tuple[Mapping[Target, TargetPlan], Estate]:
         from vsphere_ai.reading.collector import Depth, collect_one
         from vsphere_ai.reading.own_paths import narrowed, renewed
-        from vsphere_ai.reading.vm_tags import with_tags
 
         wanted = self.session.desired(self.playbook, self.estate)
         probing = target in reading_back({target: wanted[target]})
