@@ -72,7 +72,7 @@ def test_three_transports_have_sources_and_name_kinds_that_there_are():
     assert [each["name"] for each in transports()] == ["InfiniBand", "RoCE", "iWARP"]
     assert all(each["sources"] for each in transports())
     named = {word for each in transports() for word in re.findall(r"[a-z_]+", each["vsphere"]) if word in kinds()}
-    assert named == {"pci_devices", "pvrdma", "pvrdma_host", "adapters"}
+    assert named == {"pci_devices", "pvrdma", "pvrdma_host", "adapters", "sriov"}
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,10 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, backoff=0.02))
 
 
-@pytest.mark.parametrize("fault", ["lost-reply", "503"])
+@pytest.mark.parametrize("fault", [{"do": "drop", "when": "after"}, {"do": "503"}])
 def test_what_gets_no_answer_is_sent_again_and_attaches_nothing_twice(farm, fault, no_pause):
     sets = farm()
-    sets.lab.set_faults([{"on": "rest", "every": 3, "do": fault}])
+    sets.lab.set_faults([{"on": "rest", "every": 3, **fault}])
     sets.applied(play("train-01", nics=1, tags=WANTED))
     assert sets.lab.get("/lab/faults")["fired"]
     assert changed(sets, "train-01") == (4, 0)

@@ -20,10 +20,6 @@ class Probe:
     """Ask it of each NIC with an RDMA device, whose name ends the command; the answers are called ``NAME:vmnic4``."""
 
 
-def _whole(answer: object) -> object:
-    return answer
-
-
 @dataclass(frozen=True)
 class Query:
     """A question to a manager of an object that no property answers; `method` only reads.
@@ -38,7 +34,7 @@ class Query:
     args: Mapping[str, Any] = field(default_factory=dict)
     on: str = ""
     """Reference of the object; every host that is read deeply where it is empty."""
-    keep: Callable[[Any], Any] = _whole
+    keep: Callable[[Any], Any] = lambda answer: answer
     """What is kept of the answer."""
 
 
@@ -149,13 +145,10 @@ class Destroy(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class SetTags(Step):
-    """Attach vSphere tags to a VM and detach others: afterwards it has these of each category that is named.
-
-    `before` are those that it had when this was planned; a tag that came since, and is not wanted, is refused.
-    """
+    """Let a VM have these vSphere tags of each category that is named; `before` are those that it had when planned."""
 
     tags: Mapping[str, tuple[str, ...]]
-    before: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    before: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,10 +277,7 @@ class Migrate(Lifecycle):
 
 @dataclass(frozen=True, kw_only=True)
 class Move(Step):
-    """Bring a VM to host `to` (a reference), then change its `devices`, which name parts of that host.
-
-    With `live` by vMotion; else it has to be off (MigrateVM_Task, ReconfigVM_Task).
-    """
+    """Bring a VM to host `to` (a reference), by vMotion if `live`, else off; then change its `devices` there."""
 
     to: str
     live: bool

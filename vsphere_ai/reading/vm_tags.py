@@ -10,7 +10,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.model.vm_tags import ATTACHED, CATEGORIES, TAG_SERVICE
-from vsphere_ai.resources.makes_vms import MakesVms
+from vsphere_ai.resources.mixins import TagsVms
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
@@ -36,4 +36,4 @@ def with_tags(vcenter: VCenter, estate: Estate, wanted: Mapping[Target, TargetPl
 
 
 def _categories(plan: TargetPlan) -> frozenset[str]:
-    return frozenset().union(*(s.tag_categories() for s in plan.states if isinstance(s, MakesVms)))
+    return frozenset().union(*(s.tag_categories() for s in plan.states if isinstance(s, TagsVms)))

@@ -90,7 +90,7 @@ class Lockdown(ReadsStated, Corrects, Resource):
                 message = f"{field} of lockdown mode cannot be read: {why}"
                 remedy = "System.Read and Global.Settings on the host; a host that is connected"
                 yield self.problem(target, "unreadable", message, remedy)
-        now = view.get(Lockdown, target.ref) or Lockdown()
+        now = Lockdown.observe(facts, view.estate) or Lockdown()
         if self.mode == "disabled" or (self.mode, self.exception_users) == (now.mode, now.exception_users):
             return
         if users := tuple(uses_of_ssh(target, view)):

@@ -126,10 +126,6 @@ class MakesVms:
         """Return whether nothing of the first boot of a member that is there is waited for."""
         raise NotImplementedError
 
-    def tag_categories(self) -> frozenset[str]:
-        """Return the names of the categories of which the play sets vSphere tags."""
-        return frozenset()
-
     def implied(self, member: Member) -> Sequence[State]:
         """Return the states of other kinds that follow for a member."""
         raise NotImplementedError

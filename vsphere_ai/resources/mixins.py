@@ -134,6 +134,14 @@ class ReadsStated(State):
         return ()
 
 
+class TagsVms:
+    """A kind that sets vSphere tags of VMs."""
+
+    def tag_categories(self) -> frozenset[str]:
+        """Return the names of the categories that the play sets tags of."""
+        raise NotImplementedError
+
+
 class Judged:
     """A kind that compatibility rules are about."""
 

@@ -117,7 +117,8 @@ class Merging:
     def _excepted(self, target: Target, ref: str, args: Args) -> Args | None:
         """All exception users are replaced, so all of them count."""
         before, name = self._planned(target).get(lockdown.EXCEPTIONS_FACT), "exception users"
-        now = sorted(map(str, self._context.vcenter.call(ref, lockdown.EXCEPTIONS_METHOD) or ()))
+        answer = self._context.vcenter.call(ref, lockdown.EXCEPTIONS_METHOD)
+        now = sorted(map(str, answer)) if isinstance(answer, list | tuple) else []
         known = {} if before is None else {name: sorted(map(str, before))}
         (part,) = compare(known, {name: now}, {name: sorted(args["users"])})
         refuse(target.name, [part] if part.conflict else ())

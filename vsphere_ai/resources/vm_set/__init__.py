@@ -115,10 +115,6 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
         silent = not member.nics or (mark is not None and bool(mark.adopted))
         return self.power_state == "off" or (on and (silent or is_ready(facts, member.generation)))
 
-    def tag_categories(self) -> frozenset[str]:
-        """Return the categories that the play names; a state in full has fields of them."""
-        return frozenset(self.tags or ())
-
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
         macs = {n.name: n.mac for n in member.nics}
@@ -184,7 +180,6 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
             "guest": guest_words(self, member),
             "ready": (power == "on" and bool(member.nics)) or None,
             **details.settled_details(self, now),
-            **tags.settled_tags(self, now),
         }
         if now is None:
             host = view.estate.get(member.place.host)
@@ -206,8 +201,7 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
         now = VmSet.observe(facts := view.facts(target.ref), view.estate)
         if member.adopting and (now is None or member.faults):
             return
-        described = (*details.detail_problems(said, view.estate), *tags.tag_problems(said, view.estate))
-        yield from (self.problem(target, f.rule, f.message, f.help) for f in described)
+        yield from (self.problem(target, f.rule, f.message, f.help) for f in details.detail_problems(said, view.estate))
         found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, member, view)
         yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
 
@@ -226,8 +220,7 @@ class VmSet(MakesVms, ReadsFiles, CorrectsSets, VmSetFields, Resource):
             yield from change_steps(self, said, change, member, view)
         else:
             yield clone_step(said, target, member, view)
-            yield from details.attribute_steps(self, change)
-            yield from tags.tag_steps(self, change)
+            yield from (*details.attribute_steps(self, change), *tags.tag_steps(self, change))
             if self.power_state == "on" and member.nics:
                 yield ready_step(said, change, member, view)
 

@@ -18,6 +18,7 @@ from vsphere_ai.model.vm_sets import MemberFault
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources.vm_set.settings import VmSetFields
+from vsphere_ai.resources.vm_set.tags import settled_tags, tag_problems
 
 NOTES, ATTRIBUTES, DEVICES = "config.annotation", "customValue", "config.hardware.device"
 DEFINITIONS, DEFINED = "CustomFieldsManager", "field"
@@ -48,10 +49,11 @@ def media_of(facts: Facts) -> str | None:
 def settled_details(said: VmSetFields, now: VmSetFields | None) -> dict[str, object]:
     """Return the fields of these settings in full, as far as the play sets them; `now` is None for a new VM."""
     if said.custom_attributes is None:
-        return {}
+        return settled_tags(said, now)
     have = (now.custom_attributes if now is not None else None) or {}
     wanted = {f"{ATTRIBUTE}{name}": value for name, value in said.custom_attributes.items()}
-    return {"custom_attributes": {name: value for name, value in wanted.items() if value or name in have}}
+    attributes = {name: value for name, value in wanted.items() if value or name in have}
+    return {"custom_attributes": attributes, **settled_tags(said, now)}
 
 
 def details_of_new(facts: Facts, said: VmSetFields) -> Facts:
@@ -65,7 +67,8 @@ def details_of_new(facts: Facts, said: VmSetFields) -> Facts:
 
 
 def detail_problems(said: VmSetFields, estate: Estate) -> Iterator[MemberFault]:
-    """Yield the custom attributes that cannot be set: not defined in vCenter for VMs, or this tool's own."""
+    """Yield tags that cannot be attached, and custom attributes not defined in vCenter for VMs, or this tool's own."""
+    yield from tag_problems(said, estate)
     if not said.custom_attributes:
         return
     names = _defined(estate)

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
+from vsphere_ai.resources.mixins import TagsVms
 from vsphere_ai.resources.vm_set.other_words import OF_DISK, OF_NIC, OF_USER, OF_VM
 from vsphere_ai.resources.vm_set.placement import SetPlacement, listed
 from vsphere_ai.resources.vm_set.user_data import SetUserData, as_user_data
@@ -161,7 +162,7 @@ def _few(nics: tuple[SetNic, ...]) -> tuple[SetNic, ...]:
     return nics
 
 
-class VmSetFields(State):
+class VmSetFields(TagsVms, State):
     """What a play says of the VMs that it makes, and what is decided or read of each of them."""
 
     other_words = OF_VM
@@ -238,3 +239,7 @@ class VmSetFields(State):
     def made_of(self) -> str:
         """The source and its snapshot, in one text."""
         return f"{self.source or ''}@{self.snapshot}" if self.snapshot else self.source or ""
+
+    def tag_categories(self) -> frozenset[str]:
+        """Return the categories that the play names."""
+        return frozenset(self.tags or ())
