@@ -91,8 +91,8 @@ def test_what_are_no_users_is_refused_while_reading(users):
 
 
 def test_remarks():
-    assert "nobody is excepted" in asked(esx(users=("root",)), mode="normal", exception_users=()).notes[0]
-    assert "nobody can log in" in asked(esx(), mode="strict", exception_users=()).notes[-1]
+    assert "no user is excepted" in asked(esx(users=("root",)), mode="normal", exception_users=()).notes[0]
+    assert "no user can log in" in asked(esx(), mode="strict", exception_users=()).notes[-1]
     assert asked(esx("lockdownNormal"), mode="disabled").notes == ()
 
 

@@ -104,9 +104,9 @@ class Lockdown(ReadsStated, Corrects, Resource):
             return
         users = ", ".join(self.exception_users or ())
         if self.exception_users is not None:
-            yield f"SSH logins of other users are refused from then on: {users or 'nobody is excepted'}"
+            yield f"SSH logins of other users are refused from then on: {users or 'no user is excepted'}"
         if self.mode == "strict" and not users:
-            yield "without vCenter nobody can log in to this host: strict mode, and no exception users"
+            yield "without vCenter no user can log in to this host: strict mode, and no exception users"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Name the exception users first, then set the mode."""
