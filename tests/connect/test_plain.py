@@ -91,6 +91,13 @@ def test_scalars_become_plain_python():
     moment = datetime(2026, 5, 1, 12, 0, tzinfo=timezone(timedelta(hours=2)))
     assert to_plain(moment) == "2026-05-01T10:00:00Z"
     assert to_plain(datetime(2026, 5, 1, 10, 0)) == "2026-05-01T10:00:00Z"
+    # near the ends of what a datetime can be, UTC would be a year that it cannot have
+    early, late = (
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2))),
+        datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-2))),
+    )
+    assert to_plain(early) == "0001-01-01T00:00:00+02:00"
+    assert to_plain(late) == "9999-12-31T23:00:00-02:00"
     assert to_plain(VmomiSupport.binary(b"\x00\xff")) == "AP8="
     assert to_plain(vim.VirtualMachine) == "VirtualMachine"
     for value, kind in (

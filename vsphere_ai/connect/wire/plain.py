@@ -132,7 +132,12 @@ def _declared(kind: VimType) -> tuple[str, tuple[str, ...]]:
 def _utc(value: datetime) -> str:
     # vSphere sends UTC; a time without a zone is UTC too.
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    try:
+        return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (
+        OverflowError
+    ):  # within hours of the years 1 and 9999, "never" and "not set" of some servers: in its own zone
+        return aware.isoformat()
 
 
 def to_vim(plain: Plain, declared: VimType, version: str, at: str = "value") -> object:
