@@ -44,6 +44,36 @@ def stays(text):
     return set(re.findall(r"^      = \w+ +stays: (.*)$", joined, re.MULTILINE))
 
 
+TWICE = """
+name: twice
+timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.05}
+clusters: [{name: gpu-a}]
+switches: [{name: dvs-lan, uplinks: 1, mtu: 9000, port_groups: [{name: dvpg-lan}, {name: dvpg-store}]}]
+hosts:
+  - name: esx01.lab.local
+    cluster: gpu-a
+    nics: [{name: vmnic0, pci: '0000:18:00.0', switch: dvs-lan}]
+    vmkernel: [{name: vmk0, port_group: dvpg-lan}, {name: vmk1, port_group: dvpg-store, ip: 10.40.0.5, mtu: 1500}]
+  - name: esx02.lab.local
+    cluster: gpu-a
+    nics: [{name: vmnic0, pci: '0000:18:00.0', switch: dvs-lan}]
+    vmkernel: [{name: vmk0, port_group: dvpg-lan}, {name: vmk1, port_group: dvpg-store, ip: 10.40.0.5, mtu: 1500}]
+"""
+
+
+def test_an_address_that_two_adapters_have_all_the_time_is_not_in_the_way(cli, make_lab, monkeypatch):
+    """The states that a run found have the addresses of adapters; a rollback changes none of them."""
+    lab = make_lab(TWICE)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    playbook = cli.file("- hosts: all\n  vmkernel: {dvpg-store: {mtu: 9000}}\n")
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert cli("run", "list") == 0
+    assert cli("rollback", cli.out.split()[0], "--yes") == 0, cli.out + cli.err
+    calls = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
+    assert calls == ["UpdateVirtualNic"] * 4
+    assert "also the address of esx02.lab.local vmk1" in cli.out
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_farm_is_as_before_but_for_what_is_named(cli, farm, name):
     before = farm()

@@ -160,6 +160,22 @@ def test_problems(vnics, fields, more, rule):
     assert set(judged.problems) == {rule}
 
 
+@pytest.mark.parametrize(
+    ("fields", "refused", "noted"),
+    [
+        ({"address": "10.1.0.1/24", "mtu": 9000}, False, True),
+        ({"address": "10.1.0.1/16"}, True, False),
+        ({"mtu": 9000}, False, False),
+    ],
+)
+def test_an_address_that_two_have_already_is_refused_only_where_it_changes(fields, refused, noted):
+    """What a rollback states of an adapter has its address, too, which it has all the time."""
+    twin = esx(LAN_2, vnic("vmk2", "dvportgroup-1", "10.1.0.1/255.255.255.0"), target=ESX2)
+    judged = judge(wanted(**fields), ESX1, estate(esx(LAN, ON_RDMA), twin))
+    assert set(judged.problems) == ({"vmkernel.address-taken"} if refused else set())
+    assert any("also the address of esx02 vmk2" in note for note in judged.notes) == noted
+
+
 def test_the_mtu_of_the_switch_is_the_limit():
     small = Facts(SWITCH, {"name": "dvs-rdma", "uuid": "50 2b", "config.maxMtu": 1500, "parent": "Folder:group-n1"})
     judged = judge(wanted(mtu=9000), ESX1, estate(esx(LAN, ON_RDMA), small))

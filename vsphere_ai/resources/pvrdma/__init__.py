@@ -143,11 +143,15 @@ class Pvrdma(VmDevices, AsksMore, Judged, Corrects, Resource):
 
     def _no_group(self, target: Target, adapter: PvrdmaAdapter, view: View) -> Problem:
         name = adapter.port_group
-        message, help_ = networks.for_vm(view.estate, target.ref, name).ambiguity(view.estate)
+        meant = networks.for_vm(view.estate, target.ref, name)
+        message, help_ = meant.ambiguity(view.estate)
         if message:
             return self.problem(target, "port-group", message, help_)
-        standard = any(f.name == name for f in view.estate.of_type("Network", "OpaqueNetwork"))
-        what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
+        what = (
+            "there is no distributed port group of that name"
+            if not meant.networks
+            else "is not a distributed port group"
+        )
         return self.problem(target, "port-group", f"{name}: {what}", networks.distributed_in_words(view.estate))
 
     def remarks(self, target: Target, view: View) -> Iterator[str]:

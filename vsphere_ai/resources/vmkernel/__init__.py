@@ -32,6 +32,7 @@ from vsphere_ai.resources.vmkernel.adapter import (
     settled_adapter,
 )
 from vsphere_ai.resources.vmkernel.checks import (
+    address_notes,
     address_problems,
     fit_problems,
     management_problems,
@@ -133,9 +134,10 @@ class VmkernelAdapters(HasOwnValues, Corrects, Resource):
         yield from pvrdma_problems(target, view, self.adapters or {})
 
     def remarks(self, target: Target, view: View) -> Iterator[str]:
-        """Say who numbers a new adapter, and where a PVRDMA adapter is off the path of RDMA."""
+        """Say who numbers a new adapter, who else has its address, and where one for PVRDMA is off the path of RDMA."""
         for name, wanted in (self.adapters or {}).items():
             spot = Spot(name, target, view)
+            yield from address_notes(spot, wanted)
             if spot.vnic is None:
                 yield f"{name}: a new adapter takes the first free number, vmkN, on {target.name}"
             if wanted.pvrdma and spot.group is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vsphere_ai.fabric import dvs, networks
-from vsphere_ai.fabric.vmk import DHCP, MANAGEMENT, OPTION, OPTION_FACT, Spot, kinds_known
+from vsphere_ai.fabric.vmk import DHCP, MANAGEMENT, OPTION, OPTION_FACT, Spot, address_of, kinds_known
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -53,10 +53,24 @@ def address_problems(spot: Spot, wanted: VmkernelAdapter, said: VmkernelAdapter 
         help_ = "write address: dhcp, or for each host an address such as 10.20.0.1/24"
         yield Finding.problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address", help_)
     plain = wanted.address if isinstance(wanted.address, str) and wanted.address != DHCP else None
-    if plain is not None and (taken := tuple(spot.same_address(plain))):
+    if plain is not None and not _has(spot, plain) and (taken := tuple(spot.same_address(plain))):
         what = f"{spot.name}: {plain} is the address of {', '.join(taken)}"
         help_ = "give every host an address of its own: address: {HOST: ADDRESS}"
         yield Finding.problem(target, "vmkernel.address-taken", what, help_)
+
+
+def address_notes(spot: Spot, wanted: VmkernelAdapter) -> Iterator[str]:
+    """Name who else has an address that stays: the plan gives it to no adapter, so that it is no reason to refuse."""
+    address = wanted.address
+    plain = address if isinstance(address, str) and address != DHCP else None
+    taken = tuple(spot.same_address(plain)) if plain is not None and _has(spot, plain) else ()
+    if taken:
+        yield f"{spot.name}: {address} is also the address of {', '.join(taken)}; this plan does not change it"
+
+
+def _has(spot: Spot, address: str) -> bool:
+    """Return whether the adapter has an address already."""
+    return spot.vnic is not None and address_of(spot.vnic) == address
 
 
 def fit_problems(spot: Spot, wanted: VmkernelAdapter) -> Iterator[Problem]:
