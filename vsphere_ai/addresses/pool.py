@@ -56,7 +56,7 @@ Addresses = Annotated[str, AfterValidator(_checked_addresses)]
 class PoolPart(BaseModel):
     """A part of the inventory's `pools:`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
 
 class PoolRoute(PoolPart):

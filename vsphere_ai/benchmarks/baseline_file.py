@@ -15,7 +15,7 @@ from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
 class BaselineFile(BaseModel):
     """What benchmarks have to reach: one file may have figures of nccl-tests and of Megatron."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     baseline: Literal[1]
     """Version of the format."""

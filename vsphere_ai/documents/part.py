@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 class DocumentPart(BaseModel):
     """A part of a document as JSON. Unknown keys are ignored: keys are only ever added within a schema version."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return the JSON form; `model_validate` reads it."""

@@ -19,7 +19,7 @@ from vsphere_ai.model.state import observed
 class Parted(BaseModel):
     """A configuration in a file beside the playbook. `entries` is what it holds, so a saved plan needs no file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     file: str = Field(min_length=1)
     config: str = Field(min_length=1)

@@ -143,7 +143,7 @@ def _ethernet(nic: GuestNic, table: int | None) -> dict[str, object]:
 
 
 class _NetplanPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class _Match(_NetplanPart):

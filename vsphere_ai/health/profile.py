@@ -18,7 +18,7 @@ from vsphere_ai.model.nodes import Node
 class HealthyNumber(BaseModel):
     """A number that was measured on healthy VMs: the mean, and the spread of one VM (standard deviation)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     typical: float
     spread: Annotated[float, Field(ge=0)] = 0.0
@@ -81,7 +81,7 @@ class HealthProfile(BaseModel):
     `skip` names checks that are left out, `shadow` those that are reported and do not count.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     gpus: Annotated[int, Field(ge=0, le=64)] | None = None
     gpu_name: str | None = None

@@ -75,6 +75,8 @@ def keeps(rule: str, parse: Callable[[str], object]) -> AfterValidator:
 class RuledModel(BaseModel):
     """A part of an object that validates itself by its types, and by rules across its fields."""
 
+    model_config = ConfigDict(defer_build=True)
+
     def broken_rules(self) -> Iterator[BrokenRule]:
         """Yield the rules that the values break together."""
         return iter(())

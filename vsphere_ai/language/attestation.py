@@ -30,7 +30,7 @@ Day = Annotated[date, BeforeValidator(_day)]
 class _Answer(BaseModel):
     """One answer of the file."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", strict=True, frozen=True)
 
     rule: str
     answer: Literal["yes", "no", "not applicable"]

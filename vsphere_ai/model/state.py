@@ -32,7 +32,7 @@ class Target:
 class Settings(BaseModel):
     """Settings of which a playbook names some: what is left out (None) stays as it is."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
     other_words: ClassVar[Mapping[str, str]] = {}
     """Words of other tools for these settings (see `same_word`) -> the help for someone who writes one of them."""
 

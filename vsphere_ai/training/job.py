@@ -103,7 +103,7 @@ Variables = Annotated[tuple[tuple[str, Argument], ...], BeforeValidator(_variabl
 class JobPart(BaseModel):
     """A part of a job."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
 
 class OwnRail(JobPart):

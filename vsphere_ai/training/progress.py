@@ -27,7 +27,7 @@ STARTING = 7
 class StepClock(BaseModel):
     """The steps that a log shows: the last one, how many were seen, seconds since the last and between two of them."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     step: int
     count: int

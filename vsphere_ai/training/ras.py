@@ -94,7 +94,7 @@ def read_answer(text: str) -> RasAnswer | None:
 
 
 class _RasPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
 
 class _Status(_RasPart):

@@ -22,7 +22,7 @@ class NodeRun(BaseModel):
     of their numbers.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     state: str = "unknown"
     attempt: int = 0

@@ -31,7 +31,7 @@ CAPPED = 0x4
 class Differs(BaseModel):
     """Where a cycle gave another loss than the first one, and the bits of both."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     cycle: int
     step: int
@@ -42,7 +42,7 @@ class Differs(BaseModel):
 class BurnReport(BaseModel):
     """What the program has seen on one GPU until now: `first` is the digest of its first cycle, `pace` steps/s."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True)
 
     configuration: dict[str, JsonValue] = {}
     refused: str = Field("", max_length=1024)

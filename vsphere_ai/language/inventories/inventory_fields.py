@@ -91,4 +91,4 @@ Peer = Annotated[str, AfterValidator(_peer)]
 class InventorySection(BaseModel):
     """A part of an inventory file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)

@@ -26,7 +26,7 @@ def _patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
 class Leaf(BaseModel):
     """A leaf switch: the hosts that it connects, and for what; without `rails`, `switches` and `vmnics`, for all."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     hosts: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_patterns)]
     rails: tuple[Annotated[int, Field(ge=0, le=63)], ...] = ()

@@ -85,7 +85,7 @@ Seconds = Annotated[int, BeforeValidator(seconds)]
 class PlayOptions(BaseModel):
     """A part of a play that says how, not what."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
 
 class Rolling(PlayOptions):

@@ -20,7 +20,7 @@ KINDS = (*AHEAD, *ALONE)
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
 
 class OutItem(_Model):

@@ -12,7 +12,7 @@ JsonObject = dict[str, JsonValue]
 
 
 class _RecordModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class Scope(_RecordModel):

@@ -17,14 +17,14 @@ from vsphere_ai.training.launchers import tensorflow
 
 
 class _Task(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(defer_build=True, strict=True)
 
     type: Literal["chief", "worker", "ps", "evaluator"]
     index: int = Field(ge=0)
 
 
 class _TfConfig(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(defer_build=True, strict=True)
 
     cluster: dict[Literal["chief", "worker", "ps", "evaluator"], list[str]]
     task: _Task

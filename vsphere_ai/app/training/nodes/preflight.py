@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from vsphere_ai.app.events import Emit, Status, guests_done, ignore
 from vsphere_ai.app.training.nodes.facts import NodeState
@@ -100,12 +100,16 @@ def _from_vcenter(state: NodeState | None) -> PreflightNode:
 
 
 class _There(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     scripts: dict[str, str] = {}
     folders: list[str] = []
     programs: list[str] = []
 
 
 class _Faults(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     faults: dict[int, str] = {}
 
 
