@@ -173,6 +173,7 @@ lab: $(VENV)/.installed  ## start the simulated environment and leave it running
 	@$(BIN)/vsphere-ai lab up
 
 docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role
+	@$(BIN)/python -m tools.docgen.tables
 	@$(BIN)/python -m tools.docgen.kinds docs/kinds docs/index.md
 	@$(BIN)/python -m tools.docgen.compatibility > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
 	@$(BIN)/python -m tools.docgen.admission > docs/admission.md.new && mv docs/admission.md.new docs/admission.md

@@ -19,7 +19,9 @@ from typing import Any
 
 import yaml
 
-PACKAGE = Path(__file__).parents[1] / "vsphere_ai"
+from tools.docgen.tables import PACKAGE, compiled_form
+from vsphere_ai.model.tables import compiled
+
 TABLES = {
     "accelerate": PACKAGE / "training" / "exports" / "accelerate.yaml",
     "nccl": PACKAGE / "training" / "exports" / "nccl.yaml",
@@ -189,6 +191,7 @@ def main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     path.write_text(text_of(made, _comments(text), date.today()), "utf-8")
+    compiled_form(path).write_text(compiled(path.read_bytes()), "utf-8")
     print(f"{path.relative_to(PACKAGE.parent)}: read {date.today()}")
     return 0
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import Literal
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from vsphere_ai.health.finding import STEP, VmFinding, evidence_of
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.tables import packaged_table
 
 Side = Literal["guest", "host", "both", "owner"]
 Who = Literal["operator_infra", "tenant_guest"]
@@ -34,8 +33,7 @@ class Check:
 @cache
 def checks() -> Mapping[str, Check]:
     """Return the checks by their ids; `ValueError` for an entry that is not as it has to be."""
-    text = (resources.files("vsphere_ai.health") / "checks.yaml").read_text("utf-8")
-    return TypeAdapter(dict[str, Check]).validate_python(yaml_value(text))
+    return TypeAdapter(dict[str, Check]).validate_python(packaged_table("vsphere_ai.health", "checks.yaml"))
 
 
 def with_next_step(finding: VmFinding) -> VmFinding:

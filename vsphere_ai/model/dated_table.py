@@ -13,7 +13,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.tables import packaged_table
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def dated_tables() -> tuple[DatedTable, ...]:
 
 
 def _table(file: str) -> DatedTable | None:
-    values: Any = yaml_value((resources.files("vsphere_ai") / file).read_text("utf-8"))
+    values: Any = packaged_table("vsphere_ai", file)
     is_dated = isinstance(values, dict) and isinstance(values.get("read"), date) and "about" in values
     return DatedTable(file, str(values["about"]), values["read"], values) if is_dated else None
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 from pydantic import ConfigDict, StrictInt, TypeAdapter
@@ -18,6 +17,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from vsphere_ai.health.kernel.kernel_log import nvlink_code
 from vsphere_ai.model.bounded import yaml_value
+from vsphere_ai.model.tables import packaged_table
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
 LADDER: tuple[Action, ...] = (
@@ -125,12 +125,15 @@ class Table:
 @cache
 def table() -> Table:
     """Return the table of the package; `ValueError` for an entry that is not as it has to be."""
-    return table_of((resources.files("vsphere_ai.health") / "xids.yaml").read_text("utf-8"))
+    return _table(packaged_table("vsphere_ai.health", "xids.yaml"))
 
 
 def table_of(text: str) -> Table:
     """Return a table of a YAML text; `ValueError` for unknown fields, actions and sources, and for a number twice."""
-    document: Any = yaml_value(text)
+    return _table(yaml_value(text))
+
+
+def _table(document: Any) -> Table:
     xids = TypeAdapter(list[Xid]).validate_python(document["xids"])
     recovery = TypeAdapter(list[Recovery]).validate_python(document["recovery"])
     sources = TypeAdapter(dict[str, str]).validate_python(document["sources"])
