@@ -9,7 +9,7 @@ from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.names.networks import address_range
 from vsphere_ai.model.vm_sets import Member, MemberNic, mac_address
 from vsphere_ai.sets.mac_clashes import mac_faults
-from vsphere_ai.sets.members import MembersFound, SetPlay
+from vsphere_ai.sets.set_plays import MembersFound, SetPlay
 
 MAC = mac_address("vc", "train", 1, "mgmt")
 KEY = ("train", 1, "mgmt")

@@ -27,7 +27,7 @@ from vsphere_ai.model.vm_sets import MemberMark, mark_of
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.sets import lay_out as layout
 from vsphere_ai.sets.leases import LeaseLedger
-from vsphere_ai.sets.members import SetPlay
+from vsphere_ai.sets.set_plays import SetPlay
 
 NOW = 1_000_000
 POOLS = {

@@ -8,9 +8,6 @@ from itertools import combinations
 
 from vsphere_ai.admission.gpus import Question, as_laid_out, question_of
 from vsphere_ai.admission.situation import Situation
-from vsphere_ai.capacity.moves import moves_that_help, words
-from vsphere_ai.capacity.solve import solve
-from vsphere_ai.capacity.spare_hosts import every_outcome
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.corrections import DividedGpus
@@ -20,7 +17,6 @@ from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.moves.admitted import final_situation
-from vsphere_ai.planning.moves.elsewhere import Elsewhere
 from vsphere_ai.resources.corrections import text_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
@@ -51,7 +47,7 @@ def problems_of(
         problems = list(_refusals(hosts[name], answer, question, unsure=unsure)) if name in hosts else []
         # no move of one host's VMs makes room on another one
         if problems and isinstance(answer, NoFit) and not answer.no_order and full == 1:
-            there = Elsewhere(situation or final_situation(view, (), vms_that_will_run), "power_on").narrowed(question)
+            there = _elsewhere(situation or final_situation(view, (), vms_that_will_run), question)
             problems = [_with_moves(p, view, there, names) for p in problems]
         if not problems and name in hosts:
             problems += _beside_layouts(view, hosts[name], replace(at_home, farm=farm), here)
@@ -62,8 +58,17 @@ def problems_of(
         yield from _without_spare(question, at_home, hosts, spare_hosts, running)
 
 
+def _elsewhere(situation: Situation, question: Question) -> Question:
+    """Return a question of GPUs narrowed to hosts on which the VMs may power on."""
+    from vsphere_ai.planning.moves.elsewhere import Elsewhere
+
+    return Elsewhere(situation, "power_on").narrowed(question)
+
+
 def _at_home(farm: GpuHosts, here: Sequence[VmDemand]) -> Answer:
     """Return whether the VMs of one host find their GPUs there."""
+    from vsphere_ai.capacity.solve import solve
+
     answer = solve(farm, here)
     if isinstance(answer, Fit) or not any(s.unsure for s in farm.slots):
         return answer
@@ -73,6 +78,8 @@ def _at_home(farm: GpuHosts, here: Sequence[VmDemand]) -> Answer:
 
 def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping[str, str]) -> Problem:
     """Say which VMs would find room on which other hosts, where that is all that would help."""
+    from vsphere_ai.capacity.moves import moves_that_help, words
+
     may_go = {d.name: {homes[d.name], *(h.name for h in view.candidates(d.name))} for d in question.demands}
     demands = [replace(d, hosts=d.hosts & may_go[d.name]) for d in question.demands]
     moves = moves_that_help(question.farm, demands, homes, problem.target.name)
@@ -116,6 +123,8 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
 
     An instance that another user has in use is never touched, so that plan could not put the layout right either.
     """
+    from vsphere_ai.capacity.solve import solve
+
     fixed = as_laid_out(view, host, question.farm.slots)
     if not any(slot.fixed for slot in fixed):
         return
@@ -138,6 +147,10 @@ def _without_spare(
     question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int, situation: Situation
 ) -> Iterator[Problem]:
     """Refuse losses after which VMs find no GPUs on hosts that take them, or no places there together."""
+    from vsphere_ai.capacity.solve import solve
+    from vsphere_ai.capacity.spare_hosts import every_outcome
+    from vsphere_ai.planning.moves.elsewhere import Elsewhere
+
     fit = solve(at_home.farm, at_home.demands)
     if not (isinstance(fit, Fit) or fit.assignment):  # no refusal, as it is not certain
         return

@@ -20,7 +20,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ClusterRules, Destroy, EnterMaintenance, Migrate, Reconfigure
 from vsphere_ai.model.text import counted
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.moves.departures import NOWHERE
+from vsphere_ai.planning.moves.evacuation import NOWHERE
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import CheckAnswer, Plan
 from vsphere_ai.resources import kinds

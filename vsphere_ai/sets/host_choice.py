@@ -33,9 +33,9 @@ from vsphere_ai.sets.choice import Chooser, HostRoom, Hosts, MemberNeed
 from vsphere_ai.sets.leaf_choice import OnLeaves
 from vsphere_ai.sets.leaf_choice import choose as choose_on_leaves
 from vsphere_ai.sets.leaves import Leaves, Rails
-from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
 from vsphere_ai.sets.rules import allows
+from vsphere_ai.sets.set_plays import SetPlay
 
 NO_ROOM = "no-room"
 """The fault of a new VM for which hosts would do, but none has room."""

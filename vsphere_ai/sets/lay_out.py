@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target
@@ -24,38 +24,15 @@ from vsphere_ai.sets.adoption import own_nics
 from vsphere_ai.sets.datastores import with_datastores
 from vsphere_ai.sets.leases import Addresses, LeaseLedger, addresses_of, lease_steps
 from vsphere_ai.sets.mac_clashes import planned_mac
-from vsphere_ai.sets.members import MembersFound, SetPlay, find
+from vsphere_ai.sets.members import find
 from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
+from vsphere_ai.sets.set_plays import LaidOut, MembersFound, SetPlay
 
 LEDGER = "AddressLedger:vcenter"
 """Reference under which an estate has the addresses of its sets."""
 ADDRESSES = "addresses"
 CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
-
-
-@dataclass(frozen=True)
-class LaidOut:
-    """An estate with the members of sets in it, under the references of their instance UUIDs.
-
-    `real` maps these to the references that vCenter has, for the members that are there; `sources` are what the others
-    are cloned of.
-    """
-
-    estate: Estate
-    found: tuple[MembersFound, ...] = ()
-    real: Mapping[str, str] = field(default_factory=dict)
-    sources: frozenset[str] = frozenset()
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The members of all sets."""
-        return tuple(m for each in self.found for m in each.members)
-
-    def as_read(self, refs: Iterable[str]) -> frozenset[str]:
-        """Return references as vCenter knows them, without those of VMs that do not exist yet."""
-        new = {m.ref for m in self.members if not m.exists and is_planned_ref(m.ref)}
-        return frozenset(self.real.get(ref, ref) for ref in refs if ref not in new)
 
 
 def expand_sets(plays: Sequence[SetPlay], estate: Estate, book: LeaseLedger | None = None) -> LaidOut:

@@ -21,8 +21,8 @@ from vsphere_ai.model.steps import Step, WriteLeases
 from vsphere_ai.model.vm_sets import Member, MemberFault, MemberMark, MemberNic
 from vsphere_ai.sets.adoption import Reported, addresses_of_guest, with_own_addresses
 from vsphere_ai.sets.mac_clashes import mac_faults, planned_mac
-from vsphere_ai.sets.members import MembersFound
 from vsphere_ai.sets.places import place_of
+from vsphere_ai.sets.set_plays import MembersFound
 
 RELEASED_NOW = -1
 """Time of a release in a plan: the moment in which it is written."""

@@ -9,7 +9,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import objects
 from vsphere_ai.model.vm_sets import MemberFault, MemberNic, mac_address, mac_of
 from vsphere_ai.resources.makes_vms import WantedSet
-from vsphere_ai.sets.members import MembersFound
+from vsphere_ai.sets.set_plays import MembersFound
 
 OTHERWISE = "give the NIC another name, or the set another mac_prefix: the address follows from them"
 Key = tuple[str, int, str]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-from vsphere_ai.language.inventories import patterns
-from vsphere_ai.language.playbooks.play import Play, Playbook
-from vsphere_ai.model.facts import Estate, Facts, grouped
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.vm_sets import (
     GENERATIONS,
@@ -19,61 +17,15 @@ from vsphere_ai.model.vm_sets import (
     mark_of,
     planned_ref,
 )
-from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
-from vsphere_ai.resources.mixins import HasSockets
+from vsphere_ai.resources.makes_vms import WantedSet
 from vsphere_ai.sets.adoption import faults_of
 from vsphere_ai.sets.places import place_of
+from vsphere_ai.sets.set_plays import MembersFound, SetPlay
 
 MOST_MEMBERS = 4096
 """Members of a set that are looked for."""
 UUID = "config.instanceUuid"
 MARKED = "config.extraConfig"
-
-
-@dataclass(frozen=True)
-class SetPlay:
-    """A play that makes VMs: what it says of them, and their names by their places in its pattern."""
-
-    play: Play
-    kind: MakesVms
-    wanted: WantedSet
-    names: Mapping[int, str]
-    playbook: str = ""
-
-
-@dataclass(frozen=True)
-class MembersFound:
-    """The members of a set and, of those that are there, the references that vCenter has for them."""
-
-    play: SetPlay
-    members: tuple[Member, ...] = ()
-    real: Mapping[str, str] = field(default_factory=dict)
-
-
-def plays_of(playbook: Playbook | None, vcenter: str) -> tuple[SetPlay, ...]:
-    """Return the plays that make VMs in a vCenter: those for it, and those that name none."""
-    found = []
-    for play in playbook.plays if playbook else ():
-        kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
-        if kind is not None and play.vcenter in (vcenter, ""):
-            path = playbook.path if playbook else ""
-            cores = (s.state.cores_stated() for s in play.states if isinstance(s.state, HasSockets))
-            wanted = replace(kind.wanted_set(), cores_per_socket=next(cores, None))
-            found.append(SetPlay(play, kind, wanted, patterns.members(play.pattern), path))
-    return tuple(_joined(found))
-
-
-def _joined(plays: Iterable[SetPlay]) -> Iterator[SetPlay]:
-    """Join what a run that goes on has of one play in several parts, which differ in their other kinds only."""
-    for parts in grouped(plays, lambda p: (p.wanted.name, p.play.pattern)).values():
-        targets = [p.play.targets for p in parts]
-        every = None if None in targets else tuple(sorted({t for own in targets for t in own or ()}))
-        yield replace(parts[0], play=replace(parts[0].play, targets=every))
-
-
-def makes_vms(playbook: Playbook | None) -> bool:
-    """Return whether a play of a playbook makes VMs."""
-    return any(isinstance(s.state, MakesVms) for p in (playbook.plays if playbook else ()) for s in p.states)
 
 
 def find(plays: Sequence[SetPlay], estate: Estate) -> tuple[MembersFound, ...]:

@@ -11,7 +11,7 @@ from vsphere_ai.language.playbooks.play import PlaybookOutput, VmValue
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, members_of
-from vsphere_ai.sets.members import SetPlay
+from vsphere_ai.sets.set_plays import SetPlay
 from vsphere_ai.sets.vm_values import (
     Refusal,
     Unknown,

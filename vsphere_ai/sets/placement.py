@@ -8,8 +8,8 @@ from dataclasses import replace
 from vsphere_ai.model.estate.maintenance import why_out_of_service
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.vm_sets import Member, MemberFault
-from vsphere_ai.sets.members import MembersFound
 from vsphere_ai.sets.places import hosts_of
+from vsphere_ai.sets.set_plays import MembersFound
 
 
 def spread(found: MembersFound, estate: Estate) -> MembersFound:

@@ -13,8 +13,8 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import ClusterRules, Step
 from vsphere_ai.model.vm_sets import MEMBERS, SET, Member, MemberFault, members_of, real_ref
 from vsphere_ai.resources.makes_vms import WantedPlacement
-from vsphere_ai.sets.members import SetPlay
 from vsphere_ai.sets.places import hosts_of
+from vsphere_ai.sets.set_plays import SetPlay
 
 CONFIG = "configurationEx"
 

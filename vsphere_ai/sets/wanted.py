@@ -12,7 +12,7 @@ from vsphere_ai.model.state import State, Target
 from vsphere_ai.model.vm_sets import Member, member_of, members_of, replaced_by
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.makes_vms import MakesVms
-from vsphere_ai.sets.members import SetPlay
+from vsphere_ai.sets.set_plays import SetPlay
 
 
 def with_members(desired: Desired, plays: Iterable[SetPlay], estate: Estate) -> Desired:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vsphere_ai.app.estate.chosen_kinds import with_kinds_only
 from vsphere_ai.app.estate.scope import EstateRequest
@@ -23,7 +24,9 @@ from vsphere_ai.language.yaml_files.variable_values import InventoryValues, miss
 from vsphere_ai.model.names.suggestion import suggest
 from vsphere_ai.model.variables import Value
 from vsphere_ai.resources import kinds
-from vsphere_ai.sets.outputs import OutputValue
+
+if TYPE_CHECKING:
+    from vsphere_ai.sets.outputs import OutputValue
 
 
 def load(path: Path, estate: EstateRequest, emit: Emit = ignore) -> Playbook:

@@ -17,8 +17,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.names.suggestion import did_you_mean
 from vsphere_ai.model.state import Target
-from vsphere_ai.sets.members import SetPlay, plays_of
-from vsphere_ai.sets.wanted import going_for, with_members
+from vsphere_ai.sets.set_plays import SetPlay, plays_of
 
 if TYPE_CHECKING:
     from vsphere_ai.runs.locks import Mode
@@ -76,6 +75,8 @@ class EstateScope:
         """Narrow targets to those `--limit` names (as datacenters, hosts or VMs)."""
         if not self.options.limit:
             return tuple(targets)
+        from vsphere_ai.sets.wanted import going_for
+
         mark = Mark("--limit")
         try:
             named = set(narrow(self.options.limit, self.inventory, estate, mark=mark))
@@ -91,7 +92,11 @@ class EstateScope:
         """Return what a playbook sets of each target, also of those that `--limit` leaves out."""
         every = desired(playbook, self.inventory, estate, vcenter=self.settings.name)
         plays = self.set_plays(playbook)
-        return with_members(every, plays, estate) if plays else every
+        if not plays:
+            return every
+        from vsphere_ai.sets.wanted import with_members
+
+        return with_members(every, plays, estate)
 
     def split(self, playbook: Playbook, estate: Estate, only: Desired | None) -> Playbook:
         """Return a playbook whose plays have one value of each variable, with those that count for `only` these."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from vsphere_ai.addresses.request import PoolSettings
 from vsphere_ai.app.estate.connection import EstateConnection
 from vsphere_ai.app.estate.desired_states import DesiredStates
 from vsphere_ai.app.estate.scope import EstateRequest, EstateScope, require_no_values, scope_of
@@ -23,15 +22,11 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.host_calls import QUERY, is_call, should_query
 from vsphere_ai.resources.makes_vms import OUTLINES, SERVICES
-from vsphere_ai.sets.host_choice import with_hosts
-from vsphere_ai.sets.lay_out import LaidOut, addressed_again, expand_sets
-from vsphere_ai.sets.leases import LeaseLedger
-from vsphere_ai.sets.leaves import leaves_of
-from vsphere_ai.sets.members import makes_vms
-from vsphere_ai.sets.rules import with_faults
+from vsphere_ai.sets.set_plays import LaidOut, makes_vms
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import CollectorRequest, Depth
+    from vsphere_ai.sets.leases import LeaseLedger
 
 
 class Session:
@@ -116,7 +111,11 @@ class Session:
     def laid_out(self, playbook: Playbook | None, estate: Estate, *, addresses: bool = True) -> LaidOut:
         """Return an estate with the VMs of the playbook's sets, those to be made included; `addresses`: with theirs."""
         plays = self.scope.set_plays(playbook)
-        return expand_sets(plays, estate, self._book if plays and addresses else None)
+        if not plays:
+            return LaidOut(estate)
+        from vsphere_ai.sets.lay_out import expand_sets
+
+        return expand_sets(plays, estate, self._book if addresses else None)
 
     def placed(self, playbook: Playbook, estate: Estate, approved_hosts: Mapping[str, str]) -> Estate:
         """Return an estate that was read for a playbook, in which new VMs of sets are on hosts with room for them.
@@ -124,21 +123,28 @@ class Session:
         `approved_hosts`: reference of a VM that a run is to make -> name of its host, where that run goes on.
         """
         plays = self.scope.set_plays(playbook)
-        states = self._states_of(playbook, estate) if plays else None
-        inventory, wanted = self.scope.inventory, states.own if states else Desired()
-        leaves = leaves_of(inventory, estate) if plays else None
-        moved = with_hosts(plays, wanted, with_faults(plays, estate), approved_hosts, leaves)
+        if not plays:
+            return estate
+        from vsphere_ai.sets.host_choice import with_hosts
+        from vsphere_ai.sets.lay_out import addressed_again
+        from vsphere_ai.sets.leaves import leaves_of
+        from vsphere_ai.sets.rules import with_faults
+
+        states, inventory = self._states_of(playbook, estate), self.scope.inventory
+        leaves = leaves_of(inventory, estate)
+        moved = with_hosts(plays, states.own, with_faults(plays, estate), approved_hosts, leaves)
         if moved is not estate and any(pool.affinity.hosts for pool in inventory.pools.values()):
             moved = addressed_again(plays, moved, self._book)
-        if states is not None:  # what is wanted of a VM does not depend on its host
-            self._states = replace(states, estate=moved)
+        self._states = replace(states, estate=moved)  # what is wanted of a VM does not depend on its host
         return moved
 
     @cached_property
     def _book(self) -> LeaseLedger:
         """The leases of addresses as vCenter keeps them, read once."""
+        from vsphere_ai.addresses.request import PoolSettings
         from vsphere_ai.app.estate.address_ip_pools import read_ip_pools
         from vsphere_ai.connect.address_ledger import read_text
+        from vsphere_ai.sets.leases import LeaseLedger
 
         inventory, vcenter = self.scope.inventory, self.connection.vcenter
         terms = PoolSettings(inventory.pools, int(time.time()), inventory.reserved)

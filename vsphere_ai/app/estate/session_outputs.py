@@ -11,17 +11,19 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.resources import kinds
-from vsphere_ai.sets.outputs import OutputValue, OutputWorld, evaluate, named_vms
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.session import Session
     from vsphere_ai.reading.collector import Depth
+    from vsphere_ai.sets.outputs import OutputValue, OutputWorld
 
 
 def planned_outputs(session: Session, playbook: Playbook, estate: Estate) -> tuple[OutputValue, ...]:
     """Return the outputs of a playbook as they will be, on an estate in which its sets are laid out."""
     if not playbook.outputs:
         return ()
+    from vsphere_ai.sets.outputs import evaluate
+
     return evaluate_with(kinds(), estate, lambda e: evaluate(playbook.outputs, _world(session, playbook, e)))[0]
 
 
@@ -30,6 +32,7 @@ def observed_outputs(
 ) -> tuple[tuple[OutputValue, ...], Estate]:
     """Return outputs as vCenter and the guests show them now, and the estate that was read for them."""
     from vsphere_ai.reading.collector import Depth, collect
+    from vsphere_ai.sets.outputs import evaluate, named_vms
 
     def choose(estate: Estate) -> Depth:
         laid = session.laid_out(playbook, estate)
@@ -48,5 +51,7 @@ def observed_outputs(
 
 
 def _world(session: Session, playbook: Playbook, estate: Estate) -> OutputWorld:
+    from vsphere_ai.sets.outputs import OutputWorld
+
     stated = session.desired(playbook, estate).stated
     return OutputWorld(session.scope.set_plays(playbook), View(estate, observe(estate, kinds()), stated=stated))

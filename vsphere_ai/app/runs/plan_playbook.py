@@ -42,14 +42,12 @@ from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.files import DOCUMENT, read_text, write_output
-from vsphere_ai.sets.lay_out import ledger_steps
-from vsphere_ai.sets.outputs import OutputValue
-from vsphere_ai.sets.rules import merged, rule_steps
 
 if TYPE_CHECKING:
     from vsphere_ai.app.estate.connection import EstateConnection
     from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.sets.outputs import OutputValue
 
 
 @dataclass(frozen=True)
@@ -253,10 +251,21 @@ def _made(session: Session, playbook: Playbook, estate: Estate, run: Continued) 
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = managed(playbook, session.scope.inventory, estate, vcenter=session.scope.settings.name)
         desired = session.desired(playbook, estate)
-        more = merged(
-            run.extra, ledger_steps(estate, desired), rule_steps(session.scope.set_plays(playbook), desired, estate)
-        )
-        return desired, PlanContext(more, out, agents), estate
+        return desired, PlanContext(_with_set_steps(session, playbook, estate, run), out, agents), estate
 
     (desired, besides, estate), _ = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)
+
+
+def _with_set_steps(
+    session: Session, playbook: Playbook, estate: Estate, run: Continued
+) -> Mapping[Target, Sequence[Step]]:
+    """Return the steps that end what a run has begun, and those that the sets of a playbook need."""
+    plays = session.scope.set_plays(playbook)
+    if not plays:
+        return run.extra
+    from vsphere_ai.sets.lay_out import ledger_steps
+    from vsphere_ai.sets.rules import merged, rule_steps
+
+    desired = session.desired(playbook, estate)
+    return merged(run.extra, ledger_steps(estate, desired), rule_steps(plays, desired, estate))

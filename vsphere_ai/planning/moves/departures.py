@@ -19,13 +19,12 @@ from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
-from vsphere_ai.planning.moves.evacuation import POWER_OFF
+from vsphere_ai.planning.moves.evacuation import NOWHERE, POWER_OFF
 from vsphere_ai.planning.moves.placing import placed
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.starts import Arrival
 from vsphere_ai.planning.moves.vgpu_moves import Migration
 
-NOWHERE = "rolling.nowhere"
 ONE = "write rolling: {max_unavailable: 1}, or take fewer hosts at once"
 SHOWN = 6
 """Hosts that a refusal names with their reasons."""

@@ -15,6 +15,8 @@ from vsphere_ai.planning.moves.rolling import is_down
 
 PASSTHROUGH, SRIOV = "VirtualPCIPassthrough", "VirtualSriovEthernetCard"
 POWER_OFF = "write rolling: {evacuate: power_off}"
+NOWHERE = "rolling.nowhere"
+"""Rule of a VM that no other host takes: see `departures`."""
 
 
 def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_drs: bool = False) -> Iterator[Problem]:

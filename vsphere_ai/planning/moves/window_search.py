@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machines import Machines
@@ -23,12 +23,13 @@ from vsphere_ai.model.finding import Problem, by_target
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.text import counted
-from vsphere_ai.planning.moves.departures import Departures
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.rule_order import refused_by_rules
-from vsphere_ai.planning.moves.starts import Starts, with_time
 from vsphere_ai.planning.moves.vgpu_moves import FEW_HOSTS, MovePlanner, Moves
+
+if TYPE_CHECKING:
+    from vsphere_ai.planning.moves.starts import Starts
 
 ORDERS, FEW_ORDERS, TRIES = 120, 4, 600
 """Orders of a roll-out that are tried before the first is refused (all of five hosts; fewer in large clusters), and the
@@ -83,6 +84,8 @@ class Windows:
     @cached_property
     def starts(self) -> Starts:
         """The new VMs that power on beside windows."""
+        from vsphere_ai.planning.moves.starts import Starts
+
         return Starts(self.outlook, self._planned, [*self.cycled], self.steps)
 
     def ways(self, roll: Roll) -> tuple[Roll, ...]:
@@ -100,6 +103,8 @@ class Windows:
         together = roll.at_a_time > 1 and not self._off.keys().isdisjoint(roll.hosts)
         if not (self.by_drs or moves.by_host or together):
             return JudgedOrder(moves, [], moves.refused)
+        from vsphere_ai.planning.moves.departures import Departures
+
         # one that the run could not move from a host to which it has moved it is refused there
         moved = () if moves.problems else (m.vm for m in moves.all)
         here = self._before.only(h.ref for h in roll.members)
@@ -216,6 +221,8 @@ def first_possible(ways: Sequence[Roll], windows: Windows, begun: Collection[Tar
 
     `ways` differ in when new VMs power on.
     """
+    from vsphere_ai.planning.moves.starts import with_time
+
     if len(ways) == 1:
         return searched(ways[0], windows.judge, begun, windows.may_come_first)
     for way in ways:

@@ -33,7 +33,6 @@ from vsphere_ai.planning.moves.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll, changed_first, make_rolls, powered_on_between, rolling_of
 from vsphere_ai.planning.moves.rule_order import Moments, rule_moments
-from vsphere_ai.planning.moves.starts import STARTS
 from vsphere_ai.planning.moves.vgpu_moves import Migration, MovePlanner, Moves
 from vsphere_ai.planning.moves.window_search import Windows, roll_outs
 from vsphere_ai.planning.scheduling.beside_moves import BesideMoves, beside_moves
@@ -344,6 +343,8 @@ def _time_power_ons(work: _Arrangement, rolls: Sequence[Roll], outlook: Outlook)
 
 def _start_between(work: _Arrangement, rolls: Sequence[Roll]) -> None:
     """Let new VMs power on between the windows of their cluster where the roll-outs were judged by that."""
+    from vsphere_ai.planning.moves.starts import STARTS
+
     on = {
         vm: step for roll in rolls for vm in roll.starts if (step := power_on_of(work.chains.get(vm, ()))) is not None
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vsphere_ai.model.names.name_ranges import shell_word
 from vsphere_ai.model.state import Target
@@ -16,13 +17,14 @@ from vsphere_ai.planning.scheduling.expected_time import Estimate
 from vsphere_ai.report.findings_text import problem_lines
 from vsphere_ai.report.folding import FEW, Line, alike, first, names, of_sample, shape, wrapped
 from vsphere_ai.report.layout import grouped
-from vsphere_ai.report.plans.outputs_text import outputs_text
 from vsphere_ai.report.plans.plan_impact import danger_lines, impact_lines
 from vsphere_ai.report.plans.plan_order import order_lines
 from vsphere_ai.report.plans.plan_targets import of_new, target_lines
 from vsphere_ai.report.plans.variables_text import variable_lines
 from vsphere_ai.report.plans.world_text import world_lines
-from vsphere_ai.sets.outputs import OutputValue
+
+if TYPE_CHECKING:
+    from vsphere_ai.sets.outputs import OutputValue
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 BLANK: Line = ("", 0)
@@ -144,6 +146,10 @@ def _warnings(plan: Plan, full: bool) -> Iterator[Line]:
 
 
 def _outputs(outputs: Sequence[OutputValue], full: bool) -> Iterator[Line]:
+    if not outputs:
+        return
+    from vsphere_ai.report.plans.outputs_text import outputs_text
+
     for each in outputs:
         head, *items = outputs_text([each])
         more = 0 if full or len(items) <= FEW else len(items) - 1

@@ -25,7 +25,7 @@ from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.resources import kinds
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.sets.leaves import leaves_of
-from vsphere_ai.sets.members import SetPlay
+from vsphere_ai.sets.set_plays import SetPlay
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.secure_shell.guest_ssh import GuestSettings
