@@ -26,6 +26,9 @@ from vsphere_ai.model.names.networks import (
 )
 from vsphere_ai.security.secret_ref import require_reference
 
+AUTO, DHCP = "auto", "dhcp"
+"""Stand in a playbook in place of names of pools: those that fit; none."""
+
 
 def _checked_subnet(text: str) -> str:
     network(text)

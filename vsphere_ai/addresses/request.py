@@ -9,9 +9,6 @@ from vsphere_ai.addresses.holding import AddressLedger, NicHolding, Pools
 from vsphere_ai.addresses.pool import AffinityPlace
 from vsphere_ai.model.names.networks import AddressRange
 
-AUTO, DHCP = "auto", "dhcp"
-"""Stand in a playbook in place of names of pools: those that fit; none."""
-
 
 @dataclass(frozen=True)
 class NicRequest:

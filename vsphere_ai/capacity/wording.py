@@ -8,9 +8,7 @@ from vsphere_ai.capacity.assign import Remainder
 from vsphere_ai.capacity.items import DemandItem, items_of
 from vsphere_ai.gpu.vgpus.slot import GpuSlot
 from vsphere_ai.gpu.vgpus.vgpu import VgpuNameError, parse, renamed
-
-FEW = 4
-"""Names that a sentence lists at most."""
+from vsphere_ai.model.text import short_list
 
 
 def sentence(remainder: Remainder, slots: Sequence[GpuSlot]) -> str:
@@ -36,7 +34,7 @@ def sentence(remainder: Remainder, slots: Sequence[GpuSlot]) -> str:
 def _nowhere(item: DemandItem, slots: Sequence[GpuSlot]) -> str:
     """Say why no GPU ever takes a profile."""
     here = [s for s in slots if s.host in item.hosts]
-    hosts = listed(sorted(item.hosts)) or "no host"
+    hosts = short_list(sorted(item.hosts)) or "no host"
     if not here:
         return f"{item.profile} needs a GPU, and there is none on {hosts}"
     try:
@@ -47,23 +45,16 @@ def _nowhere(item: DemandItem, slots: Sequence[GpuSlot]) -> str:
     if same and all((s.mode == "mig") != wanted.is_mig for s in same):
         mode = "in MIG mode" if wanted.is_mig else "out of MIG mode"
         return f"{item.profile} needs a GPU {mode}, and there is none on {hosts}"
-    boards = listed(sorted({s.board.title for s in here}))
-    right = listed(sorted({name for s in here for name in renamed(wanted, s.board)} - {item.profile}))
+    boards = short_list(sorted({s.board.title for s in here}))
+    right = short_list(sorted({name for s in here for name in renamed(wanted, s.board)} - {item.profile}))
     return f"no GPU of {hosts} offers {item.profile} ({boards}){f'; it is called {right} there' if right else ''}"
 
 
 def _where(items: Iterable[DemandItem], slots: Sequence[GpuSlot]) -> str:
     wanted = tuple(items)
     able = [s for s in slots if any(s.host in i.hosts and s.kind.takes(i.profile) for i in wanted)]
-    return f"on the {len(able)} GPU{'s' if len(able) != 1 else ''} of {listed(sorted({s.host for s in able}))}"
+    return f"on the {len(able)} GPU{'s' if len(able) != 1 else ''} of {short_list(sorted({s.host for s in able}))}"
 
 
 def _names(items: Iterable[DemandItem]) -> str:
     return " and ".join(dict.fromkeys(i.profile for i in items))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas, the first few only when they are many."""
-    if len(names) <= FEW:
-        return ", ".join(names)
-    return f"{', '.join(names[: FEW - 1])} and {len(names) - FEW + 1} others"

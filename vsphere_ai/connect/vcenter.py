@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from vsphere_ai.connect.soap import planned_refs, reading, tag_service, vm_tags
 from vsphere_ai.connect.soap.live_reads import LiveReads
@@ -14,7 +14,6 @@ from vsphere_ai.connect.soap.outage import WaitLimits
 from vsphere_ai.connect.soap.session import SoapSession
 from vsphere_ai.connect.soap.shared_reads import SharedReads
 from vsphere_ai.connect.soap.stub import part
-from vsphere_ai.connect.soap.task_monitor import Progress, TaskMonitor
 from vsphere_ai.connect.soap.task_watcher import TaskWatcher
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.wire import plain
@@ -23,6 +22,9 @@ from vsphere_ai.connect.wire.vmomi import EntityPrivileges, Method, Parameter, R
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.plain import Plain, PlainObject
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.soap.task_monitor import Progress
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
@@ -266,6 +268,8 @@ class VCenter:
         `progress` is called at least every 8 s with a percentage or None. Without an end within `timeout` seconds,
         or when the VM asks a question, the error is OutcomeUnknown and names the task.
         """
+        from vsphere_ai.connect.soap.task_monitor import TaskMonitor
+
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)

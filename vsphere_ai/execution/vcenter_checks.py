@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vsphere_ai.admission.admit import every_requirement
 from vsphere_ai.admission.oracles import CLONE, CONFIG, EVACUATE, MIGRATE, POWER_ON, Oracle
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
@@ -171,6 +170,8 @@ def _refused(plan: Plan) -> frozenset[Target]:
 
 def _of_change(step: Reconfigure, host: Target, plan: Plan, estate: Estate) -> Iterator[_Question | Reply]:
     """Ask whether a VM can be changed, unless this plan changes first what vCenter judges it by, or refuses it."""
+    from vsphere_ai.execution.actions.configure import config_spec
+
     target, own = step.target, {p.step.target for p in plan.steps}
     if any(p.target == target for p in plan.problems):
         return

@@ -6,6 +6,10 @@ import json
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
+
+FEW = 4
+"""Names that a sentence lists at most."""
 
 
 def shown(value: object) -> str:
@@ -35,6 +39,13 @@ def counted(number: int, noun: str) -> str:
     """Return a number of things: ``1 host``, ``2 hosts``, ``2 processes``."""
     ending = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{number} {noun}{'' if number == 1 else ending}"
+
+
+def short_list(names: Sequence[str]) -> str:
+    """Return names with commas, the first few only when they are many."""
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[: FEW - 1])} and {len(names) - FEW + 1} others"
 
 
 def columns(text: str) -> int:

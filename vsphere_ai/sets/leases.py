@@ -11,8 +11,8 @@ from vsphere_ai.addresses.holding import AddressLedger, NicHolding
 from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts, of_marks
 from vsphere_ai.addresses.leasing import lease, release
 from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
-from vsphere_ai.addresses.pool import AffinityPlace
-from vsphere_ai.addresses.request import AUTO, Lease, NicRequest, PoolSettings, SetRequest
+from vsphere_ai.addresses.pool import AUTO, AffinityPlace
+from vsphere_ai.addresses.request import Lease, NicRequest, PoolSettings, SetRequest
 from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts

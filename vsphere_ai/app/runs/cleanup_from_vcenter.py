@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from vsphere_ai.app.estate.scope import EstateRequest
 from vsphere_ai.app.estate.session import open_session
@@ -25,7 +25,7 @@ from vsphere_ai.model.records.recorded_steps import RecordedPending
 from vsphere_ai.model.records.run_record import RunDocuments, RunRecord, Scope
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.scheduling.health import HostBefore
+from vsphere_ai.planning.scheduling.health import HostBefore, form_of_before
 from vsphere_ai.planning.scheduling.schedule import Impact
 from vsphere_ai.runs import journal
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Mode
-
-_FOUND: TypeAdapter[HostBefore] = TypeAdapter(HostBefore)
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def _found(run: OutRun) -> tuple[HostBefore, ...]:
     found = []
     for each in run.record.before if run.record else ():
         try:
-            found.append(_FOUND.validate_python(each))
+            found.append(form_of_before().validate_python(each))
         except ValidationError:
             continue
     return tuple(found)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.app.runs.out_of_service import PATHS, WORDS, left_out_of_service
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.planning.resume import still_so
 from vsphere_ai.runs import history, journal
 from vsphere_ai.runs.history import RunSummary, look, successor, way_on
 
@@ -56,6 +55,8 @@ def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
 
 
 def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterator[tuple[RecordedPending, str]]:
+    from vsphere_ai.planning.resume import still_so
+
     for each in left:
         pending = each.pending
         if facts is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from vsphere_ai.app.events import Emit, Remark
 from vsphere_ai.connect import out_records
@@ -22,16 +22,15 @@ from vsphere_ai.model.records.out_of_service import OutItem, OutOfService
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.vm_sets import is_planned_ref, planned_ref
 from vsphere_ai.planning.document import Approved
-from vsphere_ai.planning.resume import still_so
-from vsphere_ai.planning.scheduling.health import HostBefore
+from vsphere_ai.planning.scheduling.health import form_of_before
 from vsphere_ai.runs import journal, process_id, ssh_markers
-from vsphere_ai.runs.shared_record import SharedRecord
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Estate, Facts
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.shared_record import SharedRecord
 
 RULE = "run.out-of-service"
 SETTLED = 3600.0
@@ -50,7 +49,6 @@ WORDS = {
     "reboot": "may be about to reboot",
     "restart": "has to restart before what was changed there counts",
 }
-_FOUND: TypeAdapter[HostBefore] = TypeAdapter(HostBefore)
 
 
 @dataclass(frozen=True)
@@ -116,10 +114,12 @@ class OutRun:
 
 def shared_record(vcenter: VCenter, plan: Plan, record: Journal, estate: Estate | None = None) -> SharedRecord:
     """Return the record of a run that is kept in its journal and in vCenter; `estate` is what the plan was made on."""
+    from vsphere_ai.runs.shared_record import SharedRecord
+
     run = record.run
     about = SharedRecord.about(run.out_record or record.id, run.what)
     found = Approved.model_validate(record.documents.approved).impact.found
-    before = {each.host.ref: _FOUND.dump_python(each, mode="json") for each in found}
+    before = {each.host.ref: form_of_before().dump_python(each, mode="json") for each in found}
     home = out_records.home_among(estate.objects, root_of(vcenter)) if estate else ""
     return SharedRecord(record, OutRecord(vcenter, about.run, home), about, openings(plan), before)
 
@@ -262,6 +262,8 @@ def _document(stored: StoredRecord) -> tuple[OutOfService | None, str]:
 
 
 def _still(document: OutOfService | None, facts: Mapping[str, Facts] | None) -> Iterator[OutItem]:
+    from vsphere_ai.planning.resume import still_so
+
     for item in document.items if document else ():
         now = facts.get(item.ref) if facts is not None else None
         if facts is None:

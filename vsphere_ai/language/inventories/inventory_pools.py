@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vsphere_ai.addresses.pool import AddressPool, conflicts
-from vsphere_ai.addresses.request import AUTO, DHCP
+from vsphere_ai.addresses.pool import AUTO, DHCP, AddressPool, conflicts
 from vsphere_ai.language.yaml_files.document import Document, FaultCollector
 from vsphere_ai.language.yaml_files.validation import ValuePlace, validate
 from vsphere_ai.model.names.networks import AddressRange, addresses

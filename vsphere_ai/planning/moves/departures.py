@@ -15,10 +15,10 @@ from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.requirements import memory
 from vsphere_ai.admission.situation import Situation
-from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.text import short_list
 from vsphere_ai.planning.moves.evacuation import NOWHERE, POWER_OFF
 from vsphere_ai.planning.moves.placing import placed
 from vsphere_ai.planning.moves.rolling import Roll
@@ -102,7 +102,7 @@ class Departures:
             then = self.planned.planned(vm.ref)
             refusals = admit(then, situation.view.estate[host.ref], situation, "power_cycle", asked).refusals
             for reason in refusals if out else ():
-                names = listed(sorted(h.name for h in out))
+                names = short_list(sorted(h.name for h in out))
                 message = f"it could not power on again on {host.name} while {names} may be out of service"
                 self.problems.append(
                     Finding.problem(self._target(vm), reason.rule, f"{message}: {reason.message}", ONE)
@@ -181,7 +181,7 @@ class Departures:
                 self._target(vm), NOWHERE, f"{where}; no other host takes it: {self._why(vm, roll)}", POWER_OFF
             )
         if not homeless:
-            names = listed(sorted(vm.name for vm in leaving))
+            names = short_list(sorted(vm.name for vm in leaving))
             for vm in leaving:
                 message = f"{where}; {names} find no places on other hosts together: {self._beside(vm, leaving, roll)}"
                 yield Finding.problem(self._target(vm), NOWHERE, message, f"make room there, or {POWER_OFF}")

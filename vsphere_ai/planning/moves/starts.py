@@ -15,11 +15,11 @@ from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machine import Machine
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
-from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone, GuestReady, Step
+from vsphere_ai.model.text import short_list
 from vsphere_ai.model.vm_sets import replaced_by
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
@@ -145,7 +145,7 @@ class Starts:
             in_any_case = {reason.rule for reason in admit(each.vm, host, alone, "power_on").refusals}
             for reason in admit(each.vm, host, here, "power_on").refusals:
                 if reason.rule not in in_any_case:
-                    names = listed(sorted(machine.name for machine in came))
+                    names = short_list(sorted(machine.name for machine in came))
                     message = f"it powers on on {host.name}, to which DRS may move {names} before: {reason.message}"
                     yield Finding.problem(vm, reason.rule, message, PLACE)
             here.arrive(each.vm, home)
@@ -164,6 +164,6 @@ def with_time(roll: Roll) -> Roll:
     when = "before the first window" if not at else "after the last window"
     if 0 < at < len(roll.hosts):
         when = f"after the window of {roll.hosts[at - 1].name}"
-    names = listed([vm.name for vm in roll.starts])
+    names = short_list([vm.name for vm in roll.starts])
     why = f"{names} powered on {when}: DRS may move VMs to the same host and take the memory, or find none"
     return replace(roll, why=f"{roll.why}; {why}" if roll.why else why)

@@ -17,7 +17,6 @@ from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.first_fit import AlikeHosts
 from vsphere_ai.capacity.host import HostGpus
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, concluded, occupied
-from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, stun_times, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
@@ -26,6 +25,7 @@ from vsphere_ai.language.playbooks.play import TargetPlans
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Finding, Problem
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.text import short_list
 from vsphere_ai.planning.moves.evacuation import POWER_OFF
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll, is_down, rolling_of
@@ -368,7 +368,7 @@ class _Sequence:
             return
         explanation = getattr(answer, "explanation", "the GPUs have room, but in no order in which the VMs arrive")
         left = getattr(answer, "vms", ()) or tuple(vms)
-        names = listed(sorted(vms[ref].name for ref in left if ref in vms))
+        names = short_list(sorted(vms[ref].name for ref in left if ref in vms))
         why = f"no free place for {names} elsewhere: {explanation}{f' ({others})' if others else ''}"
         for vm in (vms[ref] for ref in left if ref in vms):
             yield Finding.problem(

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from vsphere_ai.admission.admit import admit
 from vsphere_ai.admission.machines import Machines
 from vsphere_ai.admission.situation import Situation
-from vsphere_ai.capacity.wording import listed
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.finding import Problem, by_target
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
-from vsphere_ai.model.text import counted
+from vsphere_ai.model.text import counted, short_list
 from vsphere_ai.planning.moves.outlook import Outlook
 from vsphere_ai.planning.moves.rolling import Roll
 from vsphere_ai.planning.moves.rule_order import refused_by_rules
@@ -133,7 +132,7 @@ class Windows:
         then = self.judge(one) if freed else judged
         if not freed or then.reason:
             return roll, judged
-        names = listed([vm.name for vm in sorted(freed)])
+        names = short_list([vm.name for vm in sorted(freed)])
         why = (
             f"1 host at a time, not {roll.at_a_time}: a DRS rule lets {names} power on only before DRS moves other VMs"
         )
@@ -163,7 +162,7 @@ class Windows:
         at_risk = [vm for home, vms in by_home if home and self._may_lose_place(home, vms, leaving, roll) for vm in vms]
         if not at_risk:
             return roll
-        names = listed([vm.name for vm in at_risk])
+        names = short_list([vm.name for vm in at_risk])
         why = f"{names} changed before the first window: DRS may move VMs to the same host and take the memory"
         return replace(roll, changed_first=tuple(at_risk), why=why)
 
@@ -254,7 +253,7 @@ def searched(
         return roll, first
     ways = [roll]
     for vms in early(roll):
-        names = listed([vm.name for vm in vms])
+        names = short_list([vm.name for vm in vms])
         other = replace(roll, changed_first=vms, why=f"{names} changed before the first window: {first.reason}")
         ways.append(other)
         judged = judge(other)
@@ -275,7 +274,7 @@ def _otherwise(
 
     `left` has one number, that of the sequences of moves that may be tried yet.
     """
-    before = f"{listed([vm.name for vm in roll.changed_first])} changed first, " if roll.changed_first else ""
+    before = f"{short_list([vm.name for vm in roll.changed_first])} changed first, " if roll.changed_first else ""
     for number in range(roll.at_a_time - 1, 0, -1):
         fewer = replace(roll, at_a_time=number)
         judged = judge(fewer)

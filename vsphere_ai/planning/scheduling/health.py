@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+
+from pydantic import TypeAdapter
 
 from vsphere_ai.gpu.commands import QUERY_GPUS
 from vsphere_ai.gpu.devices import nvidia_gpus
@@ -36,6 +39,12 @@ class HostBefore:
     alarms: tuple[Alarm, ...] = ()
     mig: Mapping[str, str] = field(default_factory=dict)
     """PCI address -> MIG mode after a reboot, of GPUs whose mode no playbook states."""
+
+
+@cache
+def form_of_before() -> TypeAdapter[HostBefore]:
+    """Return the form in which the state of a host before its window is written, and read again."""
+    return TypeAdapter(HostBefore)
 
 
 def found(estate: Estate, host: Target) -> HostBefore:
