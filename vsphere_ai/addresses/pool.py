@@ -144,7 +144,7 @@ class AddressPool(PoolPart):
     per_node: Annotated[int, Field(ge=1, le=128)] | None = None
     node_gateway: Annotated[int, Field(ge=0)] | None = None
     """With `per_node`: each block is a subnet of its own, and this one of its addresses, from 0, is its gateway."""
-    affinity: Affinity = Affinity()
+    affinity: Affinity = Affinity.model_construct()
     backend: Backend | None = None
     """Who gives the addresses; without it they are computed, and the ledger alone knows them."""
     default: bool = False

@@ -181,7 +181,7 @@ class _Ethernet(_NetplanPart):
     overrides: _Overrides | None = Field(default=None, alias="dhcp4-overrides")
     accept_ra: bool = Field(alias="accept-ra")
     addresses: tuple[str, ...] = ()
-    nameservers: _Nameservers = _Nameservers()
+    nameservers: _Nameservers = _Nameservers.model_construct()
     routes: tuple[_Route, ...] = ()
     policy: tuple[_Rule, ...] = Field(default=(), alias="routing-policy")
 

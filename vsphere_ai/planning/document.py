@@ -56,7 +56,7 @@ class ChangeDocument(DocumentPart):
         """Return a changed field as JSON."""
         effect: dict[str, Any] = {"effect": change.effect} if change.effect else {}
         before, after = plain(change.before), plain(change.after)
-        return cls(field=change.name, sign=change.sign, before=before, after=after, **effect)
+        return cls.model_construct(field=change.name, sign=change.sign, before=before, after=after, **effect)
 
 
 class ItemDocument(DocumentPart):
@@ -73,7 +73,9 @@ class ItemDocument(DocumentPart):
         """Return an item of a plan as JSON."""
         notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
         changes = tuple(map(ChangeDocument.of, item.fields))
-        return cls(target=item.target, kind=item.kind, changes=changes, recreate=item.recreate, notes=notes)
+        return cls.model_construct(
+            target=item.target, kind=item.kind, changes=changes, recreate=item.recreate, notes=notes
+        )
 
 
 class StepDocument(DocumentPart):

@@ -106,7 +106,7 @@ class VCenterSettings(InventorySection):
     port: Port = 443
     username: Annotated[str, Field(min_length=1)]
     password: Password
-    tls: Tls = Tls()
+    tls: Tls = Tls.model_construct()
     lock: Literal["none", "local", "vcenter"] = "local"
     """What keeps other runs away, unless ``--lock`` says something else."""
     ssh: SshSettings | None = None

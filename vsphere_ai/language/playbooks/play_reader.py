@@ -59,8 +59,8 @@ class PlaySettings(PlayOptions):
 
     name: Annotated[str, BeforeValidator(_text)] = ""
     vcenter: Annotated[str, BeforeValidator(_text)] = ""
-    rolling: Rolling = Rolling()
-    power: Power = Power()
+    rolling: Rolling = Rolling.model_construct()
+    power: Power = Power.model_construct()
     spare_hosts: Annotated[int, BeforeValidator(_spare)] = 0
 
 

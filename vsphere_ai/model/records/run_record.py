@@ -54,7 +54,7 @@ class RunRecord(_RecordModel):
     what: str = ""
     """The playbook or saved plan, or ``rollback RUN``."""
     inventory: str = ""
-    scope: Scope = Scope()
+    scope: Scope = Scope.model_construct()
     instance: str = ""
     """Instance UUID of the vCenter."""
     rolls_back: str = ""

@@ -59,7 +59,7 @@ class DistributedSwitchSettings(Settings):
         return pools
 
 
-NEW = DistributedSwitchSettings(mtu=1500, uplinks=tuple(f"Uplink {n}" for n in range(1, 5)))
+NEW = DistributedSwitchSettings.model_construct(mtu=1500, uplinks=tuple(f"Uplink {n}" for n in range(1, 5)))
 """What the vSphere Client gives a new switch."""
 
 
