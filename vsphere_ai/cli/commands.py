@@ -23,6 +23,8 @@ SECTIONS = (
     "Look up, without a connection",
 )
 """The sections of `--help`, in the order an operator needs them."""
+_FOLDER = Path(__file__).parent
+_NAME = re.compile(r"[a-z0-9-]+")
 _ENTRY = re.compile(r"^HELP_ENTRY = (.+)$", re.MULTILINE)
 
 
@@ -39,12 +41,23 @@ class HelpEntry(NamedTuple):
 @cache
 def commands() -> Mapping[str, HelpEntry]:
     """Return every command by its name, that of its module with `-` for `_`, in the order of `--help`."""
-    here = Path(__file__).parent
-    found: dict[str, HelpEntry] = {}
-    for path in here.rglob("*.py"):
-        entry = _ENTRY.search(read_text(path, SMALL))
-        if entry:
-            module = ".".join(("vsphere_ai.cli", *path.relative_to(here).with_suffix("").parts))
-            section, place, text = ast.literal_eval(entry[1])
-            found[path.stem.replace("_", "-")] = HelpEntry(section, place, text, module)
-    return dict(sorted(found.items(), key=lambda item: (SECTIONS.index(item[1].section), item[1].place, item[0])))
+    entries = {path.stem.replace("_", "-"): entry for path in _FOLDER.rglob("*.py") if (entry := _entry(path))}
+    return dict(sorted(entries.items(), key=lambda item: (SECTIONS.index(item[1].section), item[1].place, item[0])))
+
+
+@cache
+def command_entry(name: str) -> HelpEntry | None:
+    """Return the entry of one command, of which alone the file is read; None where there is no such command."""
+    if not _NAME.fullmatch(name):
+        return None
+    return next((e for path in _FOLDER.rglob(f"{name.replace('-', '_')}.py") if (e := _entry(path))), None)
+
+
+def _entry(path: Path) -> HelpEntry | None:
+    line = _ENTRY.search(read_text(path, SMALL))
+    if line is None:
+        return None
+    section, place, text = ast.literal_eval(line[1])
+    return HelpEntry(
+        section, place, text, ".".join(("vsphere_ai.cli", *path.relative_to(_FOLDER).with_suffix("").parts))
+    )

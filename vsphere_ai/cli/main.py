@@ -14,7 +14,7 @@ from importlib import import_module
 import click
 
 from vsphere_ai import __version__
-from vsphere_ai.cli.commands import SECTIONS, commands
+from vsphere_ai.cli.commands import SECTIONS, command_entry, commands
 from vsphere_ai.cli.console import debug, forms, json_stream, signals, streams
 from vsphere_ai.cli.console.defaults import default_map
 from vsphere_ai.cli.console.help_examples import with_examples
@@ -35,9 +35,10 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command."""
-        if cmd_name not in commands():
+        entry = command_entry(cmd_name)
+        if entry is None:
             return None
-        command = with_examples(debug.with_debug(import_module(commands()[cmd_name].module).command))
+        command = with_examples(debug.with_debug(import_module(entry.module).command))
         if os.environ.get(COMPLETE):
             from vsphere_ai.cli.setup.completion import offering
 
@@ -48,7 +49,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest a command for a misspelt one."""
-        if args and args[0] not in commands() and not args[0].startswith("-"):
+        if args and command_entry(args[0]) is None and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], commands(), n=1)
             hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(commands())}."
             raise click.UsageError(f"No such command '{args[0]}'. {hint}", ctx)
