@@ -540,6 +540,26 @@ def test_a_quick_command_imports_no_heavy_library(arguments):
 # -- sizes and words
 
 
+def built_at_import(code: ast.Module) -> list[str]:
+    """The models that pydantic builds when their module is imported, used or not; a subclass is built as its base is."""
+    roots = [
+        node
+        for node in ast.walk(code)
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "BaseModel" for b in node.bases)
+    ]
+    return [f"line {node.lineno}: {node.name}" for node in roots if "defer_build=True" not in ast.unparse(node)]
+
+
+def test_models_are_built_when_a_value_is_first_checked():
+    found = {name: built_at_import(tree(path)) for name, path in modules().items()}
+    assert {name: classes for name, classes in found.items() if classes} == {}, "write ConfigDict(defer_build=True)"
+
+
+def test_a_model_that_is_built_at_import_is_seen():
+    code = "class A(BaseModel):\n    x: int\nclass B(BaseModel):\n    model_config = ConfigDict(defer_build=True)\n"
+    assert built_at_import(ast.parse(f"{code}class C(A):\n    pass\n")) == ["line 1: A"]
+
+
 def test_a_file_is_one_thing_of_a_readable_size():
     wrong = []
     for path in modules().values():

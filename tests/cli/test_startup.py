@@ -33,12 +33,22 @@ CASES = [
 
 
 MOST_MODULES = [
-    (["--version"], 30),
+    (["--version"], 25),
+    (["--help"], 25),
     (["schema", "playbook"], 45),
     (["lab", "status"], 55),
-    (["run", "list"], 90),
+    (["run", "list"], 70),
 ]
-"""Commands that make no plan, and how many modules of the tool each loads at most; those of a plan are some 500."""
+"""Commands that make no plan, and how many modules of the tool each loads at most."""
+ONE_VM = "- name: one VM\n  vms: train-04\n  hardware: {version: 19}\n"
+MOST_OF_A_PLAN = 515
+NOT_FOR_ONE_VM = (
+    *("paramiko", "cryptography", "rich", "jinja2", "highspy", "numpy", "vsphere_ai.lab", "vsphere_ai.training"),
+    *("vsphere_ai.sets.host_choice", "vsphere_ai.sets.leases", "vsphere_ai.sets.outputs", "vsphere_ai.capacity.moves"),
+    *("vsphere_ai.planning.moves.departures", "vsphere_ai.planning.moves.elsewhere", "vsphere_ai.report.pages"),
+    *("vsphere_ai.planning.resume", "vsphere_ai.runs.shared_record", "vsphere_ai.report.plans.outputs_text"),
+)
+"""What a plan without sets, host losses, moves and unfinished runs is not made with."""
 
 
 @pytest.mark.parametrize(("arguments", "unwanted"), CASES, ids=lambda v: " ".join(v[:2]))
@@ -51,6 +61,16 @@ def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
 def test_a_command_that_makes_no_plan_loads_few_modules(arguments, most, tmp_path):
     own = sorted(name for name in modules_of(arguments, tmp_path) if name.partition(".")[0] == "vsphere_ai")
     assert len(own) <= most, own
+
+
+def test_a_plan_of_one_vm_loads_no_more_than_it_needs(lab, tmp_path):
+    (tmp_path / "vsphere-ai.yaml").write_text("lab: true\n", "utf-8")
+    (tmp_path / "one.yml").write_text(ONE_VM, "utf-8")
+    loaded = modules_of(["plan", "one.yml"], tmp_path)
+    assert "vsphere_ai.execution.vcenter_checks" in loaded, "vCenter was asked about the plan that was made"
+    assert [name for name in NOT_FOR_ONE_VM if name in loaded] == []
+    own = sorted(name for name in loaded if name.partition(".")[0] == "vsphere_ai")
+    assert len(own) <= MOST_OF_A_PLAN, own
 
 
 def modules_of(arguments, tmp_path):

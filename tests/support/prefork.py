@@ -34,7 +34,7 @@ MODULES = {
 }
 PRELOADED = ("vsphere_ai.app", "vsphere_ai.cli", "vsphere_ai.compat", "vsphere_ai.connect", "vsphere_ai.execution",
              "vsphere_ai.lab", "vsphere_ai.planning", "vsphere_ai.reading", "vsphere_ai.report", "vsphere_ai.resources",
-             "vsphere_ai.runs")  # fmt: skip
+             "vsphere_ai.runs", "vsphere_ai.sets")  # fmt: skip
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 
 
@@ -225,6 +225,9 @@ def once():
 
     That headers are read as before is tested in `tests/lab/test_shortcuts.py`; answers have four or five of them.
     """
+    from pydantic import BaseModel
+
+    from vsphere_ai.cli.commands import command_entry, commands
     from vsphere_ai.lab.front import shortcuts
 
     http.client.parse_headers = shortcuts.headers
@@ -232,6 +235,18 @@ def once():
         for made in [v for v in vars(module).values() if hasattr(v, "cache_info")]:
             if not inspect.signature(made).parameters:
                 made()
+    for model in _models(BaseModel):
+        model.model_rebuild()  # a real process does so for those that it uses
+    for name in commands():
+        command_entry(name)
+
+
+def _models(of):
+    """The models of the product that are loaded."""
+    for model in of.__subclasses__():
+        if model.__module__.startswith("vsphere_ai."):
+            yield model
+        yield from _models(model)
 
 
 def _import_rooms(*rooms):
