@@ -541,7 +541,7 @@ def test_a_quick_command_imports_no_heavy_library(arguments):
 
 
 def built_at_import(code: ast.Module) -> list[str]:
-    """The models that pydantic builds when their module is imported, used or not; a subclass is built as its base is."""
+    """The models that pydantic builds when their module is imported, used or not; a subclass is as its base is."""
     roots = [
         node
         for node in ast.walk(code)

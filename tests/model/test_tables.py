@@ -25,12 +25,12 @@ def package(tmp_path, monkeypatch):
     sys.modules.pop("facts_of_a_test", None)
 
 
-@pytest.mark.parametrize("table", tables(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("table", list(tables()), ids=lambda path: path.stem)
 def test_each_table_has_its_compiled_form(table):
     assert compiled_form(table).read_text("utf-8") == compiled(table.read_bytes()), "run: make docs"
 
 
-@pytest.mark.parametrize("table", tables(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("table", list(tables()), ids=lambda path: path.stem)
 def test_the_compiled_form_is_read_and_has_the_same_values(table, monkeypatch):
     own = yaml_value(table.read_text("utf-8"))
     monkeypatch.delattr(module, "yaml_value")

@@ -23,12 +23,12 @@ _DATE, _PAIRS = "!date", "!pairs"
 such keys."""
 
 
-def packaged_table(package: str, name: str) -> Any:
+def packaged_table(package: str, name: str) -> object:
     """Return the values of a table of a package, such as ``boards.yaml`` of ``vsphere_ai.gpu``."""
     folder = resources.files(package)
     content = (folder / name).read_bytes()
     try:
-        written = json.loads((folder / f"{name}{SUFFIX}").read_bytes(), object_hook=_restored)
+        written: Any = json.loads((folder / f"{name}{SUFFIX}").read_bytes(), object_hook=_restored)
     except (FileNotFoundError, ValueError):  # a table that is new, or a form that was not written to its end
         written = {}
     if isinstance(written, dict) and written.get("digest") == _digest(content):
@@ -58,7 +58,8 @@ def _plain(value: object) -> object:
     return {_PAIRS: [[_plain(key), _plain(each)] for key, each in value.items()]}
 
 
-def _restored(value: dict[str, Any]) -> Any:
-    if _DATE in value:
-        return date.fromisoformat(value[_DATE])
-    return dict(map(tuple, value[_PAIRS])) if _PAIRS in value else value
+def _restored(value: dict[str, object]) -> object:
+    own: Any = value
+    if _DATE in own:
+        return date.fromisoformat(own[_DATE])
+    return dict(map(tuple, own[_PAIRS])) if _PAIRS in own else value

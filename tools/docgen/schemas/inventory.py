@@ -7,8 +7,7 @@ from pydantic import BaseModel
 from tools.docgen.schemas.draft7 import DRAFT, Schema, schema_of
 from tools.docgen.schemas.playbook import selector_of
 from tools.docgen.schemas.variables import VALUES
-from vsphere_ai.addresses.pool import AddressPool
-from vsphere_ai.addresses.request import AUTO, DHCP
+from vsphere_ai.addresses.pool import AUTO, DHCP, AddressPool
 from vsphere_ai.language.inventories.inventory import NAME, SshSettings, VCenterSettings
 from vsphere_ai.language.inventories.inventory_guests import GuestsSettings
 from vsphere_ai.language.inventories.inventory_leaves import Leaf

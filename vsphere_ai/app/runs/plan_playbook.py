@@ -37,7 +37,6 @@ from vsphere_ai.planning.document import PlanDocument
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Plan, PlanContext, planned, reading_back
 from vsphere_ai.planning.printed_plan import PrintedPlan, printed_plan
-from vsphere_ai.planning.resume import Resumed, overlay_pending
 from vsphere_ai.planning.scheduling.rebooted_gpus import hosts_to_probe
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.estate.connection import EstateConnection
     from vsphere_ai.app.estate.scope import EstateScope
     from vsphere_ai.app.estate.session import Session
+    from vsphere_ai.planning.resume import Resumed
     from vsphere_ai.sets.outputs import OutputValue
 
 
@@ -200,6 +200,8 @@ def plan_again(
 
     `hosts`: reference of a VM that the run is to make -> name of the host that was approved for it.
     """
+    from vsphere_ai.planning.resume import overlay_pending
+
     found = read_for(session, playbook)
     resumed = overlay_pending(found, all_pending, looks)
     made, estate = _plan(session, playbook, resumed.estate, Continued(resumed.extra, hosts, found))

@@ -133,7 +133,8 @@ def table_of(text: str) -> Table:
     return _table(yaml_value(text))
 
 
-def _table(document: Any) -> Table:
+def _table(values: object) -> Table:
+    document: Any = values
     xids = TypeAdapter(list[Xid]).validate_python(document["xids"])
     recovery = TypeAdapter(list[Recovery]).validate_python(document["recovery"])
     sources = TypeAdapter(dict[str, str]).validate_python(document["sources"])
