@@ -279,7 +279,7 @@ class TestTame:
             click.echo("name \x9b2J\u202e \x1b]0;title\x07")
             click.echo("name \x9b2J", err=True)
 
-        monkeypatch.setattr(main, "commands", lambda: {"careless": None})
+        monkeypatch.setattr(main, "command_entry", lambda _: "careless")
         monkeypatch.setattr(main.Commands, "get_command", lambda *_: careless)
         assert tool("careless") == 0
         assert "name" in tool.out

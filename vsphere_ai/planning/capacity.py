@@ -8,6 +8,7 @@ from itertools import combinations
 
 from vsphere_ai.admission.gpus import Question, as_laid_out, question_of
 from vsphere_ai.admission.situation import Situation
+from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.corrections import DividedGpus
@@ -67,8 +68,6 @@ def _elsewhere(situation: Situation, question: Question) -> Question:
 
 def _at_home(farm: GpuHosts, here: Sequence[VmDemand]) -> Answer:
     """Return whether the VMs of one host find their GPUs there."""
-    from vsphere_ai.capacity.solve import solve
-
     answer = solve(farm, here)
     if isinstance(answer, Fit) or not any(s.unsure for s in farm.slots):
         return answer
@@ -123,8 +122,6 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
 
     An instance that another user has in use is never touched, so that plan could not put the layout right either.
     """
-    from vsphere_ai.capacity.solve import solve
-
     fixed = as_laid_out(view, host, question.farm.slots)
     if not any(slot.fixed for slot in fixed):
         return
@@ -147,7 +144,6 @@ def _without_spare(
     question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int, situation: Situation
 ) -> Iterator[Problem]:
     """Refuse losses after which VMs find no GPUs on hosts that take them, or no places there together."""
-    from vsphere_ai.capacity.solve import solve
     from vsphere_ai.capacity.spare_hosts import every_outcome
     from vsphere_ai.planning.moves.elsewhere import Elsewhere
 

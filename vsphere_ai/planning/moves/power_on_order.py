@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from vsphere_ai.admission.gpus import question_of
 from vsphere_ai.capacity.host import HostGpus, likeness
+from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
+from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, VmDemand
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.state import Target
@@ -98,9 +100,6 @@ def power_on_orders(
     vSphere has the driver make instances of MIG at starts of its own, in the order in which VMs power on; a time-sliced
     GPU belongs to the size that comes first.
     """
-    from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
-    from vsphere_ai.capacity.solve import solve
-
     question = question_of(view, vms_that_will_run)
     homes = {d.name: host for d in question.demands if (host := view.estate.host_of(d.name)) is not None}
     waiting: dict[Target, list[VmDemand]] = defaultdict(list)

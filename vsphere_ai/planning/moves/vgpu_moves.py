@@ -16,6 +16,7 @@ from vsphere_ai.admission.gpus import observed_profiles, question_of
 from vsphere_ai.admission.situation import Situation
 from vsphere_ai.capacity.first_fit import AlikeHosts
 from vsphere_ai.capacity.host import HostGpus
+from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, concluded, occupied
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, stun_times, why_not_carried
@@ -199,8 +200,6 @@ class _Sequence:
         self._open.put(host.name, group, HostGpus(slots, self._policies.get(host.name, "performance")))
 
     def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
-        from vsphere_ai.capacity.solve import solve
-
         self._refused = {(vm, name): "its place is needed later" for _, vm, name in self._avoided.get(host, ())}
         answer: Answer | None = None if self._refused else self._first_fit(host, leaving)
         while answer is None or self._is_refused(answer):
@@ -274,8 +273,6 @@ class _Sequence:
 
     def _reserve(self, host: Target, vms: Iterable[Target]) -> None:
         """Keep the GPUs that VMs get on their own host; whether they do is another question (`capacity.no-room`)."""
-        from vsphere_ai.capacity.solve import solve
-
         own = ((v.ref, vgpus_of(v, self._outlook.after)) for v in sorted(vms))
         demands = [VmDemand(ref, profiles, frozenset({host.name})) for ref, profiles in own if profiles]
         if demands:
