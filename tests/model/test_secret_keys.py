@@ -51,7 +51,9 @@ def validators(field: FieldInfo):
 
 SECRET = {"_reference", "_secret", "_webhook"}
 """Validators of what is a secret: a reference to one, or a URL whose path lets anybody who knows it post."""
-FIELDS = {(name, not SECRET.isdisjoint(validators(field))) for m in of_files() for name, field in m.model_fields.items()}
+FIELDS = {
+    (name, not SECRET.isdisjoint(validators(field))) for m in of_files() for name, field in m.model_fields.items()
+}
 REFERENCES = sorted(name for name, is_reference in FIELDS if is_reference)
 OTHERS = sorted({name for name, is_reference in FIELDS if not is_reference} | {*kinds()})
 
