@@ -25,10 +25,9 @@ such keys."""
 
 def packaged_table(package: str, name: str) -> object:
     """Return the values of a table of a package, such as ``boards.yaml`` of ``vsphere_ai.gpu``."""
-    folder = resources.files(package)
-    content = (folder / name).read_bytes()
+    content = (resources.files(package) / name).read_bytes()
     try:
-        written: Any = json.loads((folder / f"{name}{SUFFIX}").read_bytes(), object_hook=_restored)
+        written: Any = json.loads((resources.files(package) / f"{name}{SUFFIX}").read_bytes(), object_hook=_restored)
     except (FileNotFoundError, ValueError):  # a table that is new, or a form that was not written to its end
         written = {}
     if isinstance(written, dict) and written.get("digest") == _digest(content):

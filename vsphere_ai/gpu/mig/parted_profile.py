@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from vsphere_ai.gpu.mig.layout import LayoutItem
 
 _FORM = re.compile(
-    r"(?:(?P<compute>\d{1,9})c\.)?(?P<slices>\d{1,9})g\.(?P<memory>\d{1,9})gb(?:(?P<sign>[+-])(?P<extras>.+))?",
+    r"(?:(?P<compute>\d{1,9})c\.)?(?P<slices>\d{1,9})g\.(?P<memory>\d{1,9})gb(?P<sign>[+-](?=.)|$)(?P<extras>.+)?",
     re.ASCII,
 )
 _EXTRA = re.compile(r"[A-Za-z](?:[A-Za-z0-9.]*[A-Za-z0-9])?")
@@ -31,7 +31,7 @@ def read_profile(name: str) -> str | None:
     if len(set(extras)) < len(extras) or not all(map(_EXTRA.fullmatch, extras)):
         return None
     slices, compute = int(match["slices"]), int(match["compute"] or match["slices"])
-    whole = f"{slices}g.{int(match['memory'])}gb{match['sign'] or ''}{','.join(sorted(extras))}"
+    whole = f"{slices}g.{int(match['memory'])}gb{match['sign']}{','.join(sorted(extras))}"
     return whole if compute == slices else f"{compute}c.{whole}"
 
 

@@ -75,12 +75,16 @@ def _wrong_host(name: str) -> str:
     return _wrong_range(address) if "[" in address else ""
 
 
+FIRST = "0"
+"""Where a range begins that names no begin, as Ansible's `expand_hostname_range` has it."""
+
+
 def _wrong_range(text: str) -> str:
     parts = text.replace("[", "|", 1).replace("]", "|", 1).split("|")
     bounds = parts[1].split(":") if len(parts) == 3 else []
     if len(bounds) not in (2, 3):
         return "a range is [BEGIN:END] or [BEGIN:END:STEP]"
-    begin, end, step = bounds[0] or "0", bounds[1], bounds[2] if len(bounds) == 3 else "1"
+    begin, end, step = bounds[0] or FIRST, bounds[1], bounds[2] if len(bounds) == 3 else "1"
     if not end:
         return "a range needs its end"
     if begin[0] == "0" and len(begin) > 1 and len(begin) != len(end):
