@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from functools import partial
 
-from vsphere_ai.errors import GuestStillRuns, Storage, VsphereAiError
+from vsphere_ai.errors import GuestStillRuns, Storage, VimFault, VsphereAiError
 from vsphere_ai.execution.actions.context import Withdrawn
 from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.records.pending import Pending, Record, closed_by
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import ExitMaintenance, Healthy, Step
-from vsphere_ai.planning.outcome import RunEvent
+from vsphere_ai.model.steps import ExitMaintenance, Healthy, Reconfigure, Step
+from vsphere_ai.planning.outcome import Outcome, RunEvent
 
 
 class Cleanup:
@@ -127,9 +127,33 @@ class Cleanup:
             may = not self._state.is_uncertain(vm) and self._executor.host_of(vm) not in down
             if vm in slow and self._may_run(vm):
                 left[vm] = f"{vm.name} was asked to shut down and may do so yet: then vsphere-ai resume powers it on"
-            elif not (may and self._tried(f"power on {vm.name}", start, Pending("off", vm))):
+            elif not (may and self._powered_on(vm, start)):
                 left[vm] = f"{vm.name} is powered off; it was running before"
         return left
+
+    def _powered_on(self, vm: Target, start: Callable[[], None]) -> bool:
+        """Power a VM on: as it was, or with the devices that it was to have, where its host has changed beside it.
+
+        A host that has left MIG mode has no instance for a VM whose reconfiguration was refused, while the next VM
+        there has its new profile already: only forward can both run.
+        """
+        power_on = partial(self._tried, f"power on {vm.name}", start, Pending("off", vm))
+        if power_on():
+            return True
+        refused = next((o for o in self._state.outcomes_of(vm) if _was_refused_devices(o)), None)
+        if refused is None:
+            return False
+        step = refused.planned.step
+        what = f"{vm.name}: {step.summary}"
+        try:
+            self._executor.before(step)
+            self._executor.do(step, _silent)
+        except VsphereAiError as error:
+            self._emit(RunEvent("failed", text=f"{what}: {error.message}", rule="cleanup.devices"))
+            return False
+        self.put_back.append(what)
+        self._emit(RunEvent("reverted", text=what, rule="cleanup.devices"))
+        return power_on()
 
     def _may_run(self, vm: Target) -> bool:
         try:
@@ -154,6 +178,12 @@ class Cleanup:
             return True
         self._emit(RunEvent("reverted", text=what, rule=f"cleanup.{pending.kind}"))
         return True
+
+
+def _was_refused_devices(outcome: Outcome) -> bool:
+    """Return whether vCenter refused to reconfigure a VM, which then is as it was."""
+    refused = outcome.state == "failed" and isinstance(outcome.error, VimFault)
+    return refused and isinstance(outcome.planned.step, Reconfigure)
 
 
 def _silent(_: str) -> None:
