@@ -24,7 +24,7 @@ NETWORK = {"CreateDVS_Task": 2, "AddDVPortgroup_Task": 2, "ReconfigureDVPortgrou
 RARE = {"PerformDvsProductSpecOperation_Task": 1, "DvsReconfigureVmVnicNetworkResourcePool_Task": 1,
         "DisableRuleset": 2, "UpdatePhysicalNicLinkSpeed": 2, "SelectVnicForNicType": 2, "DeselectVnicForNicType": 2,
         "PowerOffVM_Task": 2, "UpdateDateTimeConfig": 2, "UpdateServicePolicy": 2,
-        "ConfigurePowerPolicy": 2}  # fmt: skip
+        "ConfigurePowerPolicy": 2, "UpdateLockdownExceptions": 1, "ChangeLockdownMode": 1}  # fmt: skip
 """Methods that only a third playbook needs."""
 LOCKS = {"CreateFolder", "Destroy_Task"}
 """Sent to hold the lock in vCenter, which has tests of its own."""
