@@ -14,7 +14,7 @@ DECIDING = ("planning", "sets", "capacity", "app/gpus", "app/runs", "app/vms")
 """Rooms that choose hosts, order power cycles and moves, or answer how many VMs fit."""
 WEIGHED = re.compile(
     r"systemResources\..+|summary\.(?:admissionControlInfo|effective(?:Cpu|Memory)|hardware\..+)|hardware\.memory.+"
-    r"|das\..+|runtime\.(?:inQuarantineMode|\w*[fF]eatureRequirement)"
+    r"|das\..+|runtime\.(?:inQuarantineMode|cryptoState|partialMaintenanceMode|\w*[fF]eatureRequirement)"
     r"|config\.(?:\w+Allocation(?:\..+)?|cpuAffinity|firmware|hardware\.simultaneousThreads|initialOverhead(?:\..+)?"
     r"|latencySensitivity|localSwapDatastore|maskedFeatureCapability|memoryReservationLockedToMax"
     r"|sharedPassthruGpuTypes|swapPlacement)"

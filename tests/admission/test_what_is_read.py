@@ -17,7 +17,7 @@ from vsphere_ai.lab import admission as lab
 from vsphere_ai.model.facts import Facts
 
 ROOM = Path(admission.__file__).parent
-OWNERS = ("HostSystem", "VirtualMachine", "ClusterComputeResource")
+OWNERS = ("HostSystem", "VirtualMachine", "ClusterComputeResource", "DistributedVirtualPortgroup")
 PATH = re.compile(
     r"(?:runtime|summary|config|capability|hardware|systemResources|configurationEx)(?:\.\w+)+|recentTask"
 )

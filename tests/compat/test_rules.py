@@ -10,6 +10,7 @@ from support.declared import of_rules
 
 from vsphere_ai.compat import gate
 from vsphere_ai.model.deferred import Deferred
+from vsphere_ai.model.estate.maintenance import PARTIAL, QUICK_PATCH
 
 ABSENT = "<absent>"  # replaced by the builder's own marker
 GPU = "0000:3b:00.0"
@@ -34,6 +35,10 @@ SMALL = {**ROCE, "connectionInfo": {"state": "active", "mtu": 1024}}
 
 def pause(rx, tx):
     return {"nics": {"nics": {"vmnic4": SimpleNamespace(pause=SimpleNamespace(rx=rx, tx=tx))}}}
+
+
+def partial(status, key=QUICK_PATCH):
+    return {PARTIAL: ({"key": key, "hostStatus": status},)}
 
 
 def adapter(group="dvportgroup-1", protocol=None):
@@ -102,6 +107,10 @@ TABLE = [
     ("host.connected", {"runtime.connectionState": "notResponding"}, {}, "fail", "notResponding"),
     ("host.maintenance", {}, {}, "pass", "not in"),
     ("host.maintenance", {"runtime.inMaintenanceMode": True}, {}, "warn", "stays so"),
+    ("host.partial-maintenance", {}, {}, "pass", "no partial"),
+    ("host.partial-maintenance", partial("notInPartialMM"), {}, "pass", "no partial"),
+    ("host.partial-maintenance", partial("enteringPartialMM"), {}, "warn", QUICK_PATCH),
+    ("host.partial-maintenance", partial("inPartialMM", "nsxPartialMM"), {}, "warn", "nsxPartialMM"),
     ("host.reboot-pending", {}, {}, "pass", "no restart"),
     ("host.reboot-pending", {"summary.rebootRequired": True}, {}, "warn", "waits for a restart"),
     ("host.lockdown", {}, {}, "pass", "off"),
@@ -325,6 +334,7 @@ OPTIONAL = {
     "esxi.version": {"config.product", "summary.config.product"},
     "vm.tools": {"guest.toolsVersionStatus2", "config.tools.toolsVersion"},
     "vm.question": {"runtime.question"},
+    "host.partial-maintenance": {PARTIAL},
     "host.pvrdma-vmknic": {"config.network.vnic", "config.network.rdmaDevice", "config.network.proxySwitch"},
     "host.rdma-mtu": {"config.network.proxySwitch"},
     "host.rdma-uplinks": {"config.network.proxySwitch"},
@@ -370,6 +380,7 @@ def test_the_table_shows_every_documented_verdict():
     shown = {(rule, verdict) for rule, _, _, verdict, _ in TABLE}
     # depend on the switch, and on what others want: see test_estate_rules.py
     elsewhere = {("dvs.version", "fail"), ("gpu.passthrough", "fail"), *state_rules.ELSEWHERE}
+    elsewhere.add(("host.partial-maintenance", "fail"))  # only of a host that restarts
     elsewhere |= {pair for pairs in of_rules("ELSEWHERE") for pair in pairs}
     documented = {(r.id, v) for r in gate.rules() for v in r.verdicts}
     assert documented - shown <= elsewhere
@@ -430,6 +441,13 @@ def test_a_configured_type_becomes_active_with_the_restart_of_the_plan(world):
     (finding,) = RULES["gpu.shared-direct"].check(world.host, world.view(changes, rebooting=[world.host.ref]))
     assert finding.verdict == "pass"
     assert ("plan.reboot", "true") in finding.evidence
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [(QUICK_PATCH, "fail"), ("sphereletPartialMM", "warn")])
+def test_a_host_that_is_patched_alive_does_not_restart(world, mode, verdict):
+    view = world.view({world.host.ref: partial("inPartialMM", mode)}, rebooting=[world.host.ref])
+    (finding,) = RULES["host.partial-maintenance"].check(world.host, view)
+    assert (finding.verdict, finding.refuses) == (verdict, verdict == "fail")
 
 
 def test_a_pending_restart_is_part_of_a_plan_that_restarts(world):

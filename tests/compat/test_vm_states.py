@@ -38,6 +38,8 @@ STATES = {
     "ft without its state": ({"config__ftInfo": {"role": 1}}, "vm.fault-tolerance", "fail", FT),
     "tpm": ({"config__hardware__device": (TPM,)}, "vm.encrypted", "warn", KEYS),
     "encrypted": ({"config__keyId": {"keyId": "42"}}, "vm.encrypted", "warn", KEYS),
+    "locked": ({"config__keyId": {"keyId": "42"}, "runtime__cryptoState": "locked"}, "vm.encrypted", "fail",
+               "make its key provider answer, then unlock the VM in the vSphere Client"),
     "vapp": ({"parentVApp": "VirtualApp:1"}, "vm.vapp", "warn", ""),
     "disabled": ({"disabledMethod": ("PowerOffVM_Task", "RelocateVM_Task")}, "vm.methods", "fail", WAIT),
     "busy": ({"recentTask": (DONE.ref, BUSY.ref)}, "vm.methods", "warn", ""),

@@ -17,6 +17,7 @@ REFUSED = {
     "question: 'moved or copied?'": "vm.question",
     "ft: true, power: on, tools: running": "vm.fault-tolerance",
     "disabled_methods: [UpgradeVM_Task]": "vm.methods",
+    "tpm: true, key_missing: true": "vm.encrypted",
 }
 WARNED = {
     "snapshots: [before]": "vm.snapshots",

@@ -33,6 +33,34 @@ def _suspended(case, rng):
     return named(vm)
 
 
+@fault("a VM whose key is missing", it_changes)
+def _locked(case, rng):
+    """It is off: one that runs has its key (vSphere Security 7.0, virtual machine locked state)."""
+    vm = one(rng, [v for v in case.vms if not v.vgpu])
+    if vm:
+        vm.on = False
+        vm.more |= {"tpm": True, "key_missing": True}
+    return named(vm)
+
+
+def starts_or_restarts(case: Case, host: str) -> bool:
+    """The host restarts, or a VM powers on there."""
+    at = case.host(host)
+    return needs.reboots(case, at) or any(needs.goes_off(case, v) for v in case.on(at))
+
+
+@fault("a host that is patched alive", starts_or_restarts)
+def _patched(case, rng):
+    """From 8.0.3 on. As a target of vMotion another host may do, so that no VM of its cluster moves."""
+    if case.release < "8.0.3":
+        return None
+    quiet = [h for h in case.hosts if not any(needs.moves(case, v) for m in case.members(h) for v in case.on(m))]
+    host = one(rng, quiet)
+    if host:
+        host.more["partial_maintenance"] = "quickPatchPartialMM"
+    return named(host)
+
+
 @fault("a VM vCenter has lost", it_changes_or_leaves)
 def _lost(case, rng):
     vm = one(rng, case.vms)

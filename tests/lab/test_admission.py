@@ -91,9 +91,10 @@ def test_every_requirement_says_when_it_is_asked_and_where_it_comes_from():
         assert each.occasions, each.name
         assert each.faults.__module__.startswith("vsphere_ai.lab.admission.requirements."), each.name
         assert each.faults.__doc__, each.name
-    # a restart by HA passes no admission control of vCenter; nothing but these is asked of a VM that stays off
+    # a restart by HA passes no admission control of vCenter; nothing but these is asked of a VM that stays off, whose
+    # files an encrypted one leaves unreadable to a host without its key
     off = {each.name for each in found if admission.Occasion.COLD in each.occasions}
-    assert off == {"host_state", "hardware_version", "datastores"}
+    assert off == {"host_state", "hardware_version", "datastores", "encryption"}
     unchecked = {each.name for each in found if each.group is admission.CheckTests.NONE}
     assert unchecked == {
         "host_rules", "vm_rules", "swap", "drs_overcommitment", "failover", "gpu_places", "stun_time",

@@ -66,6 +66,18 @@ def test_what_makes_no_sense_is_refused(wrong):
         Rolling(**wrong)
 
 
+# -- vSAN
+
+
+def test_what_vsan_moves_before_a_window_is_not_known():
+    member = {"config__vsanHostConfig__enabled": True}
+    down = {**member, "runtime__inMaintenanceMode": True}
+    plan = farm(4, facts={1: member, 2: down, 3: {}}, max_unavailable=2)
+    asked = [(f.target, f.verdict) for f in plan.findings if f.rule == "rolling.vsan"]
+    assert asked == [(machine(1), "unknown")]
+    assert not plan.problems
+
+
 # -- batches
 
 

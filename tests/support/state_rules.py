@@ -20,6 +20,8 @@ VERDICTS = [
     ("vm.encrypted", {}, {}, "pass", "not encrypted"),
     ("vm.encrypted", {"config.keyId": {"keyId": "1"}}, {}, "warn", "is encrypted"),
     ("vm.encrypted", {"config.hardware.device": (TPM,)}, {}, "warn", "virtual TPM"),
+    ("vm.encrypted", {"config.keyId": {"keyId": "1"}, "runtime.cryptoState": "locked"}, {}, "fail", "key is missing"),
+    ("vm.encrypted", {"runtime.cryptoState": "locked"}, {}, "pass", "not encrypted"),
     ("vm.vapp", {}, {}, "pass", "no vApp"),
     ("vm.vapp", {"parentVApp": "VirtualApp:gone"}, {}, "warn", "in the vApp VirtualApp:gone"),
     ("vm.methods", {}, {}, "pass", "nothing else"),
@@ -31,7 +33,7 @@ ELSEWHERE = {("vm.connected", "unknown"), ("vm.methods", "warn")}
 OPTIONAL = {
     "vm.snapshots": {"snapshot", "config.version"},
     "vm.fault-tolerance": {"runtime.faultToleranceState", "config.ftInfo"},
-    "vm.encrypted": {"config.keyId"},
+    "vm.encrypted": {"config.keyId", "runtime.cryptoState"},
     "vm.vapp": {"parentVApp"},
     "vm.methods": {"disabledMethod", "recentTask", "config.version"},
 }

@@ -31,12 +31,13 @@ FIRMWARE, VERSION, DEVICES = "config.firmware", "config.version", "config.hardwa
 POOL, NETWORKS, STORES = "resourcePool", "network", "datastore"
 SWAP_PLACE, AFFINITY = "config.swapPlacement", "config.cpuAffinity"
 SETTINGS = "config.extraConfig"
+KEY = "config.keyId"
 PATHS = (
     *(CPUS, VM_CORES, AUTO_CORES, MEMORY, LOCKED, RESERVED, MHZ_RESERVED, LATENCY, THREADS_PER_CORE, AFFINITY),
-    *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE, SETTINGS),
+    *(OVERHEAD, FIRMWARE, VERSION, DEVICES, POOL, NETWORKS, STORES, SWAP_PLACE, SETTINGS, KEY),
 )
 """Property paths of a VM that its figures are read from; those of newer releases are read where they exist."""
-SRIOV, PVRDMA = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma"
+SRIOV, PVRDMA, TPM = "VirtualSriovEthernetCard", "VirtualVmxnet3Vrdma", "VirtualTPM"
 RAW = ("VirtualDiskRawDiskMappingVer1BackingInfo", "VirtualDiskRawDiskVer2BackingInfo")
 """Backings of disks that are a LUN."""
 _SPEC: Mapping[str, str] = {
@@ -116,6 +117,10 @@ class Machine:
     """Reference of the host of which it has a device by its address; empty where it has none."""
     affinity: bool = False
     """Whether its vCPUs are bound to processors of its host, which vMotion refuses."""
+    encrypted: str = ""
+    """What it needs a key for: ``a virtual TPM``, ``encrypted files``; empty where it needs none."""
+    bandwidth: tuple[tuple[str, int], ...] = ()
+    """What its network adapters reserve: references of port groups, and Mbit/s."""
 
     @property
     def target(self) -> Target:
@@ -235,7 +240,16 @@ def machine_of(
         usb=tuple(drives.label(d) for d in devices if drives.is_usb(d)),
         raw_disks=tuple(drives.label(d) for d, b in zip(devices, backings, strict=True) if b.get("_typeName") in RAW),
         affinity=bool((facts.get(AFFINITY) or {}).get("affinitySet")),
+        encrypted=_needs_key(facts, devices),
+        bandwidth=tuple(_bandwidth(devices)),
     )
+
+
+def _needs_key(facts: Facts, devices: Iterable[VirtualObject]) -> str:
+    """Return what a VM needs a key for; "" where it is not encrypted."""
+    if any(d.get("_typeName") == TPM for d in devices):
+        return "a virtual TPM"
+    return "encrypted files" if (facts.get(KEY) or {}).get("keyId") else ""
 
 
 def has_fixed(devices: Iterable[VirtualObject]) -> bool:
@@ -270,6 +284,14 @@ def _networks(backings: Iterable[VirtualObject]) -> Iterable[str]:
         port = backing.get("port")
         if isinstance(port, Mapping) and isinstance(key := port.get("portgroupKey"), str) and key:
             yield f"DistributedVirtualPortgroup:{key}"
+
+
+def _bandwidth(devices: Iterable[VirtualObject]) -> Iterable[tuple[str, int]]:
+    """Yield what adapters reserve under Network I/O Control; SR-IOV adapters pass it by."""
+    for device in devices:
+        reserved = (device.get("resourceAllocation") or {}).get("reservation")
+        if reserved and device.get("_typeName") != SRIOV:
+            yield from ((network, int(reserved)) for network in _networks([device.get("backing") or {}]))
 
 
 def _stores(backings: Iterable[VirtualObject]) -> Iterable[str]:

@@ -166,6 +166,17 @@ def nics(proxy: ProxySwitch) -> dict[str, str]:
     return {names.get(port, f"port {port}"): nic for port, nic in ports}
 
 
+def nics_behind(estate: Estate, host: Facts, group: Facts | None) -> tuple[str, ...]:
+    """Return the NICs of a host that a distributed port group goes out by, the active ones first; () for none."""
+    switch = switch_of(estate, group)
+    proxy = proxies(host).get(switch.get("uuid", "")) if switch else None
+    if group is None or proxy is None:
+        return ()
+    active, standby = order(group.get("config.defaultPortConfig"))
+    own = nics(proxy)
+    return tuple(own[u] for u in (*active, *standby) if u in own) if active or standby else tuple(own.values())
+
+
 def port_of(vnic: Vnic) -> PortConnection:
     """Return the port of a distributed switch a VMkernel adapter is on; empty when it is on none."""
     return (vnic.get("spec") or {}).get("distributedVirtualPort") or PortConnection()

@@ -67,15 +67,8 @@ def physical_functions(host: Facts) -> dict[str, PhysicalFunction]:
 def behind(estate: Estate, host: Facts, network: str) -> tuple[PhysicalFunction, ...]:
     """Return the NICs of a host that a distributed port group goes out by, whether they have functions or not."""
     group = estate.get(network) or networks.for_host(estate, host.ref, network).network
-    switch = dvs.switch_of(estate, group)
-    proxy = dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
-    if group is None or proxy is None:
-        return ()
-    active, standby = dvs.order(group.get("config.defaultPortConfig"))
-    nics = dvs.nics(proxy)
-    wanted = [nics[u] for u in (*active, *standby) if u in nics] if active or standby else list(nics.values())
     known = {f.nic: f for f in physical_functions(host).values()}
-    return tuple(known[n] for n in wanted if n in known)
+    return tuple(known[n] for n in dvs.nics_behind(estate, host, group) if n in known)
 
 
 def unserved(estate: Estate, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, ...]:

@@ -40,6 +40,8 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Host", "assignment_policy"): ("performance", "consolidation"),
     ("Host", "lockdown"): ("disabled", "normal", "strict"),
     ("Host", "driver_line"): ("AIE", "VMware"),
+    ("Host", "encryption"): ("safe", "prepared", "incapable", "pendingIncapable"),
+    ("Host", "partial_maintenance"): ("", "quickPatchPartialMM", "nsxPartialMM", "sphereletPartialMM"),
     ("Image", "firmware"): ("installed", "any"),
     ("Image", "machine_id"): ("clean", "copied"),
     ("Image", "renderer"): ("netplan", "networkd", "network-manager", "sysconfig", "eni"),

@@ -17,6 +17,7 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import member_of, members_of
 from vsphere_ai.planning.capacity import problems_of
+from vsphere_ai.planning.moves import vsan
 from vsphere_ai.planning.moves.admitted import answers, concerned, final_situation, of_adopted, refusals, undecided
 from vsphere_ai.planning.moves.managed_vms import with_matched
 from vsphere_ai.planning.moves.moved_view import view_after
@@ -164,13 +165,13 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
     impact = _with_losses(impact, done.before)
     impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
     found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
-    left = view_after(done.view, impact.migrations)
     every = [p.step for p in ordered]
     asked = concerned(every, done.before)
-    final = final_situation(left, every)
+    final = final_situation(view_after(done.view, impact.migrations), every)
     at = {vm: moment.of(vm, final) for vm, moment in moments.items()}
     admitted = tuple(answers(final, asked, at))
     findings = (*(found or unread(done.view)), *undecided(admitted, asked), *of_adopted(final, impact.adopted))
+    findings = (*findings, *vsan.of_windows(estate, every))
     against = {
         *done.problems,
         *in_the_way,

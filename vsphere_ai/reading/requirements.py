@@ -11,6 +11,7 @@ from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbooks.play import Playbook, TargetPlan
+from vsphere_ai.model.estate.maintenance import VSAN_MEMBER
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
@@ -24,6 +25,7 @@ WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
     "HostSystem": (
         "config.graphicsInfo",
         "config.sharedGpuCapabilities",
+        VSAN_MEMBER,
         "network",
         "summary.rebootRequired",
         "triggeredAlarmState",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.compat.base import RuleCase, host_rule
 from vsphere_ai.model.estate.host_version import PRODUCT
+from vsphere_ai.model.estate.maintenance import PARTIAL, QUICK_PATCH, partial_modes
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
 from vsphere_ai.resources.topics import Topic
@@ -77,6 +78,29 @@ def host_maintenance(case: RuleCase) -> Finding:
     if seen.value:
         return case.warned("in maintenance mode already: it stays so, and no VM can be powered on here", seen)
     return case.passed("not in maintenance mode", seen)
+
+
+@host_rule(
+    "host.partial-maintenance",
+    "Host not in a partial maintenance mode",
+    source="vSphere Web Services API reference, HostPartialMaintenanceModeId",
+    verdicts={
+        "pass": "in none; hosts before 8.0 U3 have none",
+        "warn": "in one, such as while it is patched alive",
+        "fail": "patched alive (`quickPatchPartialMM`), and this plan restarts the host",
+    },
+    reads=("runtime.connectionState", PARTIAL),
+)
+def host_partial_maintenance(case: RuleCase) -> Finding:
+    """A host that is patched alive must not restart, and no VM powers on or arrives there until it is done."""
+    state, modes = case.read("runtime.connectionState"), partial_modes(case.facts)
+    if not modes:
+        return case.passed("in no partial maintenance mode", state)
+    seen = (PARTIAL, ", ".join(modes))
+    help = "wait for the end of the remediation in vCenter"
+    if QUICK_PATCH in modes and case.ref in case.view.rebooting:
+        return case.failed("it is being patched alive, and a restart is unsafe until that is done", seen, help=help)
+    return case.warned(f"in a partial maintenance mode: {seen[1]}", seen, help=help)
 
 
 @host_rule(

@@ -14,6 +14,7 @@ from vsphere_ai.resources.topics import Topic
 API = "vSphere Web Services API reference"
 CONNECTION, POWER, SNAPSHOT = "runtime.connectionState", "runtime.powerState", "snapshot"
 VERSION, FAULT_TOLERANCE = "config.version", "runtime.faultToleranceState"
+CRYPTO_STATE = "runtime.cryptoState"
 NOT_REACHED: Mapping[str, str] = {
     "disconnected": "reconnect its host",
     "inaccessible": "restore the access of its host to the datastore of the VM",
@@ -125,19 +126,28 @@ def vm_fault_tolerance(case: RuleCase) -> Finding:
     "vm.encrypted",
     "VM not encrypted",
     source="vSphere Security 7.0, Prerequisites and Required Privileges for Virtual Machine Encryption Tasks",
-    verdicts={"pass": "not encrypted", "warn": "encrypted, or with a virtual TPM"},
-    reads=("config.keyId", "config.hardware.device"),
+    verdicts={
+        "pass": "not encrypted",
+        "warn": "encrypted, or with a virtual TPM",
+        "fail": "locked, because its key is missing",
+    },
+    reads=("config.keyId", "config.hardware.device", CRYPTO_STATE),
     about_state=True,
 )
 def vm_encrypted(case: RuleCase) -> Finding:
     """An encrypted VM, such as one with a virtual TPM, powers on only where its host gets its key.
 
-    Which privileges a reconfigure takes is *unverified*; they are in the group Cryptographic operations.
+    While its key is missing it is locked, and can be neither changed nor moved nor powered on. Which privileges a
+    reconfigure takes is *unverified*; they are in the group Cryptographic operations.
     """
     tpm = any(d.get("_typeName") == "VirtualTPM" for d in case.need("config.hardware.device"))
     key = (case.facts.get("config.keyId") or {}).get("keyId")
     if not key and not tpm:
         return case.passed("not encrypted", ("config.keyId", "unset"))
+    if case.facts.get(CRYPTO_STATE) == "locked":
+        help = "make its key provider answer, then unlock the VM in the vSphere Client"
+        message = "VM is locked, because its key is missing: nothing can be done with it"
+        return case.failed(message, (CRYPTO_STATE, "locked"), help=help)
     message = f"VM {'has a virtual TPM' if tpm else 'is encrypted'}: its key provider has to answer when it powers on"
     help = "check the key provider; the account may need privileges of the group Cryptographic operations"
     return case.warned(message, ("config.keyId", key or "unset"), help=help)

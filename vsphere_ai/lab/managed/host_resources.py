@@ -16,6 +16,9 @@ LICENSED_VMS = "licensed_vms"
 """Among what the lab keeps of a host: how many VMs its licence lets run, 0 for any number."""
 VCPUS_OF_VM = (((7, 0, 1), 768), ((7, 0, 0), 256), ((0, 0, 0), 128))
 """Virtual CPUs of a VM at most, by release (the same)."""
+PARTIAL_SINCE = (8, 0, 3)
+BLOCKING = "quickPatchPartialMM"
+"""The partial mode in which VMs that run go on, and no others start or arrive (HostPartialMaintenanceModeId)."""
 MOST_MEMORY_MB = 24576 * 1024
 
 
@@ -70,6 +73,19 @@ def describe(farm: Farm, mo: ManagedObject, spec: HostSpec) -> None:
     )
     config.systemResources = resources
     farm.store.set(mo, systemResources=resources)
+
+
+def show_partial_maintenance(host: ManagedObject, release: tuple[int, ...], mode: str) -> None:
+    """Let a host show the partial maintenance mode that it is in, if its release has such modes."""
+    if mode and release >= PARTIAL_SINCE:
+        shown = vim.host.PartialMaintenanceModeRuntimeInfo(key=mode, hostStatus="inPartialMM")
+        host["runtime"].partialMaintenanceMode = [fill(shown)]
+
+
+def blocks_arrivals(host: ManagedObject) -> bool:
+    """Return whether a host takes no VM because it is patched alive."""
+    modes = host["runtime"].partialMaintenanceMode or ()
+    return any(mode.key == BLOCKING and mode.hostStatus != "notInPartialMM" for mode in modes)
 
 
 def capabilities(features: tuple[str, ...]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed.vms.encryption import take_key
 from vsphere_ai.lab.store import ManagedObject
 
 # the highest hardware version of each release: VMware KB 315655
@@ -57,6 +58,7 @@ def move(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
     farm.store.set(host, vm=[*host["vm"], vm.ref])
     vm["runtime"].host = host.ref
     farm.store.touch(vm, "runtime", "summary")
+    take_key(farm, vm, host)
 
 
 def hosts_of_cluster(farm: Farm, vm: ManagedObject) -> list[ManagedObject]:

@@ -114,7 +114,9 @@ class Host:
     ``AVX512F``. `system_memory_mb` and `system_cpu_mhz` are what ESXi keeps for itself (-1: 1 GB and a 64th of the
     memory, and 500 MHz), which vCenter shows with `shows_system_resources` only.
     `swap_datastore` is where the swap files of VMs are that are to be local to the host. `licensed_vms` is how many VMs
-    its licence lets run on it (0: any number).
+    its licence lets run on it (0: any number). `encryption` is its encryption mode: ``safe`` takes keys of encrypted
+    VMs. With `vsan` it is a member of vSAN. `partial_maintenance` is a partial maintenance mode that it is in (8.0.3
+    and later), empty for none.
     `tags` are vSphere tags, each ``Category/name``, `attributes` values of custom attributes by their names.
     """
 
@@ -136,6 +138,9 @@ class Host:
     system_cpu_mhz: int = -1
     shows_system_resources: bool = True
     swap_datastore: str = ""
+    encryption: str = "safe"
+    partial_maintenance: str = ""
+    vsan: bool = False
     gpus: tuple[Gpu, ...] = ()
     nics: tuple[Nic, ...] = ()
     vmkernel: tuple[Vmkernel, ...] = ()

@@ -41,7 +41,8 @@ class Vm:
     `iso` is in its CD drive: a file such as ``[isos] tools/linux.iso``, or ``client`` or ``host``, whose drive it is.
     `drs` is its own automation level in the cluster, ``off`` if DRS lets it be; empty: that of the cluster.
     `snapshots` are names, each snapshot a child of the one before. `vapp` is the vApp it is in. `ft` is the primary VM
-    of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM. `question` is the text of a pending question.
+    of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM, locked with `key_missing`. `question` is
+    the text of a pending question.
     `disabled_methods` are methods that another product has disabled, e.g. ``ReconfigVM_Task``. `agent` is ``vcls`` or
     the key of the extension that manages the VM, e.g. ``com.vmware.vim.eam``.
     `guest_driver` is the version of NVIDIA's driver in the guest (the host's when left out, ``none`` for none),
@@ -86,6 +87,7 @@ class Vm:
     vapp: str = ""
     ft: bool = False
     tpm: bool = False
+    key_missing: bool = False
     question: str = ""
     disabled_methods: tuple[str, ...] = ()
     agent: str = ""

@@ -9,6 +9,13 @@ TASKS = "recentTask"
 TASK_PATHS = ("info.descriptionId", "info.state")
 ENTERING = "entermaintenancemode"
 """End of a task's `descriptionId`, in lower case, when it brings a host into maintenance mode."""
+VSAN_MEMBER = "config.vsanHostConfig.enabled"
+"""Property of a host: whether it is a member of vSAN, which moves data before the host is in maintenance mode."""
+PARTIAL = "runtime.partialMaintenanceMode"
+"""Partial maintenance modes of a host, from API 8.0.3.0 on: each with a ``key`` and its ``hostStatus``."""
+QUICK_PATCH = "quickPatchPartialMM"
+"""The mode of Live Patch: VMs that run go on; power-ons and arrivals may be blocked, and a restart is unsafe
+(HostPartialMaintenanceModeId)."""
 
 
 def is_entering(task: Facts) -> bool:
@@ -38,3 +45,9 @@ def why_unreachable(host: Facts) -> str:
     if state != "connected":
         return str(state or "in an unknown state")
     return "in maintenance mode" if host.get("runtime.inMaintenanceMode") else ""
+
+
+def partial_modes(host: Facts) -> tuple[str, ...]:
+    """Return the partial maintenance modes that a host is in, or enters or leaves, by their keys."""
+    shown = ((str(mode.get("key")), mode.get("hostStatus")) for mode in host.get(PARTIAL) or ())
+    return tuple(sorted(key for key, status in shown if status != "notInPartialMM"))

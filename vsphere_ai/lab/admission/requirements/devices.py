@@ -1,4 +1,4 @@
-"""Devices of the host: passthrough devices, virtual functions and device groups that the VM needs are there and free.
+"""Devices of the host: passthrough devices, virtual functions, device groups and bandwidth of NICs are there and free.
 
 vSphere API, VirtualPCIPassthrough and VirtualSriovEthernetCard; which fault a power-on ends with is unverified.
 """
@@ -22,5 +22,6 @@ def devices(case: LabCase) -> Faults:
         devices_pci.check_power_on(case.farm, case.vm, case.host)
         virtual_functions.find(case.farm, case.vm, case.host)
         dvs_bandwidth.check_power_on(case.farm, case.vm)
+        dvs_bandwidth.check_host(case.farm, case.vm, case.host)
     except vmodl.MethodFault as fault:
         yield fault

@@ -18,6 +18,7 @@ from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
 from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.managed.vm_tasks import failover
 from vsphere_ai.lab.managed.vm_tasks.power import host_failed_under
+from vsphere_ai.lab.managed.vms import encryption
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import TaskWork
@@ -67,6 +68,9 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: LabHost
         summary=_summary(mo, spec, machine, product, hardware, runtime),
     )
     mo.extra["iommu"], mo.extra["vmkernel"] = spec.iommu, spec.vmkernel
+    config.vsanHostConfig = vim.vsan.host.ConfigInfo(enabled=spec.vsan, hostSystem=mo.ref)
+    encryption.describe(farm, mo, spec.encryption)
+    host_resources.show_partial_maintenance(mo, machine.release, spec.partial_maintenance)
     config.pciPassthruInfo = pci.passthrough(machine, spec.iommu)
     config.network = host_network.network_info(farm, mo, spec)
     host_resources.describe(farm, mo, spec)
@@ -87,6 +91,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     runtime.connectionState = "connected" if machine.up else "notResponding"
     runtime.inMaintenanceMode = machine.in_maintenance
     runtime.bootTime = machine.shown_boot_time()
+    runtime.cryptoState = encryption.mode_of(farm, mo)
     high_availability.show_hosts(farm, farm.store.get(mo["parent"]))
     if mo["config"] is not None:
         _show_gpus(farm, mo)

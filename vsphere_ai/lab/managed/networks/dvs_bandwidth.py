@@ -17,6 +17,7 @@ from vsphere_ai.lab.managed.refusals import (
     not_supported,
     same_version,
 )
+from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import TaskWork
 
@@ -209,8 +210,7 @@ def check_allocation(farm: Farm, group: ManagedObject | None, given: Any) -> str
 
 def check_power_on(farm: Farm, vm: ManagedObject) -> None:
     """Refuse to power on a VM whose adapters reserve more of a pool than those of running VMs leave."""
-    nics = [d for d in vm["config"].hardware.device if isinstance(d, Nic)] if vm["config"] else []
-    if not any(n.resourceAllocation and n.resourceAllocation.reservation for n in nics):
+    if not any(_of_vm(vm)):
         return  # a farm of thousands is not looked through for each of its VMs
     running = [v for v in farm.store.of(vim.VirtualMachine) if v["runtime"].powerState == "poweredOn" and v is not vm]
     for dvs in farm.store.of(vim.DistributedVirtualSwitch):
@@ -228,6 +228,46 @@ def check_power_on(farm: Farm, vm: ManagedObject) -> None:
                     device=list(asking),
                     msg=f"Insufficient capacity in the network resource pool '{pool.name}' of '{dvs['name']}'.",
                 )
+
+
+def check_host(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
+    """Refuse a VM on a host whose NICs have not as much for VMs as its adapters and those of the VMs there reserve.
+
+    vSphere Networking 7.0, Bandwidth Admission Control for Virtual Machine Traffic: each NIC of a switch has what is
+    reserved for virtual machine traffic. NICs with link are counted together, whatever the teaming policy is.
+    """
+    if not any(_of_vm(vm)):
+        return  # a host of thousands is not looked through for each of its VMs
+    others = [other for other in powered_on(farm, host) if other is not vm]
+    for dvs in farm.store.of(vim.DistributedVirtualSwitch):
+        config, key = dvs["config"], dvs.ref
+        mine = [mbits for ref, mbits in _on_switches(farm, vm) if ref == key]
+        if not mine or not config.networkResourceManagementEnabled:
+            continue
+        traffic = next(r for r in config.infrastructureTrafficResourceConfig if r.key == "virtualMachine")
+        each = int(traffic.allocationInfo.reservation or 0)
+        member = next((m for m in config.host or () if m.config.host == host.ref), None)
+        names = {spec.pnicDevice for spec in member.config.backing.pnicSpec or ()} if member is not None else set()
+        up = sum(nic.name in names and nic.link_up for nic in farm.host(host).pnics)
+        used = sum(mbits for other in others for ref, mbits in _on_switches(farm, other) if ref == key)
+        if max(mine) > each or used + sum(mine) > each * up:
+            where = f"on '{dvs['name']}' of the host '{host['name']}'"
+            raise vim.fault.InsufficientNetworkCapacity(msg=f"No {sum(mine)} Mbit/s more for virtual machines {where}.")
+
+
+def _of_vm(vm: ManagedObject) -> Iterator[Any]:
+    """Yield the adapters of a VM that reserve bandwidth."""
+    nics = (d for d in vm["config"].hardware.device if isinstance(d, Nic)) if vm["config"] else ()
+    return (n for n in nics if n.resourceAllocation and n.resourceAllocation.reservation)
+
+
+def _on_switches(farm: Farm, vm: ManagedObject) -> Iterator[tuple[Any, int]]:
+    """Yield the switch of each adapter of a VM that reserves bandwidth, with how much."""
+    for nic in _of_vm(vm):
+        port = getattr(nic.backing, "port", None)
+        group = farm.store.objects.get(port.portgroupKey or "") if port is not None else None
+        if group is not None:
+            yield group.extra["dvs"].ref, int(nic.resourceAllocation.reservation)
 
 
 def _reserved(farm: Farm, vm: ManagedObject, dvs: ManagedObject, key: str) -> Iterator[tuple[str, int]]:

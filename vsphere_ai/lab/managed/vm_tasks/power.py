@@ -27,6 +27,7 @@ from vsphere_ai.lab.managed.vms import (
     swap_files,
     virtual_functions,
 )
+from vsphere_ai.lab.managed.vms.encryption import take_key
 from vsphere_ai.lab.managed.vms.virtual_machine import guest_changed
 from vsphere_ai.lab.managed.vms.vm_states import comes_back, refuse_lost
 from vsphere_ai.lab.sessions import now
@@ -62,6 +63,7 @@ def power_on_now(
     vm.extra[virtual_functions.HELD] = virtual_functions.find(farm, vm, host)
     if vm["runtime"].host != host.ref:
         move(farm, vm, host)
+    take_key(farm, vm, host)
     vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOn", now()
     vm["runtime"].cleanPowerOff = None
     swap_files.hold(farm, vm)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import uuid
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -13,7 +12,7 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, changes, datastores
 from vsphere_ai.lab.managed.clusters import resource_pools
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state, invalid_state
-from vsphere_ai.lab.managed.vms import disks
+from vsphere_ai.lab.managed.vms import disks, encryption
 from vsphere_ai.lab.scenario import Pool
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -35,7 +34,7 @@ def put_into_state(farm: Farm, mo: ManagedObject, spec: Any) -> None:
     if spec.snapshots:
         farm.store.set(mo, snapshot=_snapshots(farm, mo, spec.snapshots))
     if spec.tpm:
-        _encrypt(mo)
+        encryption.encrypt(mo, missing=spec.key_missing)
     if spec.ft:
         runtime.faultToleranceState = "running"
         mo["config"].ftInfo = vim.vm.FaultToleranceConfigInfo(
@@ -83,14 +82,6 @@ def _snapshots(farm: Farm, mo: ManagedObject, names: Any) -> Any:
     return fill(vim.vm.SnapshotInfo(currentSnapshot=made[-1].ref, rootSnapshotList=[tree]))
 
 
-def _encrypt(mo: ManagedObject) -> None:
-    config = mo["config"]
-    provider = vim.encryption.KeyProviderId(id="lab-key-provider")
-    config.keyId = vim.encryption.CryptoKeyId(keyId=str(uuid.uuid5(uuid.NAMESPACE_OID, mo.moid)), providerId=provider)
-    label = vim.Description(label="Virtual TPM", summary="Trusted Platform Module")
-    config.hardware.device.append(DEV.VirtualTPM(key=11000, deviceInfo=label, controllerKey=100, unitNumber=16))
-
-
 def _manage(farm: Farm, mo: ManagedObject, agent: str) -> None:
     """Mark a VM as an agent: vCLS VMs by an advanced setting as well, whatever they are called."""
     config = mo["config"]
@@ -134,6 +125,7 @@ def refuse_lost(farm: Farm, mo: ManagedObject) -> None:
         raise host_not_connected()
     if state != "connected":
         raise invalid_state(f"the virtual machine is {state}")
+    encryption.refuse_locked(mo)
     if mo["runtime"].question is not None:
         raise vim.fault.TaskInProgress(
             task=vim.Task("task-question"),
