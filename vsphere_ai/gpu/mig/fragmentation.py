@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 
 from vsphere_ai.gpu.catalog import Board, Profile
@@ -35,7 +36,11 @@ class Fragmentation:
 
 def fragmentation(board: Board, instances: Iterable[Instance], *, driver_major: int | None = None) -> Fragmentation:
     """Return how the free slices of a GPU can be used; `UnknownProfile` when the board lacks an instance's profile."""
-    present = tuple(instances)
+    return _found(board, tuple(instances), driver_major)
+
+
+@lru_cache(maxsize=4096)  # thousands of GPUs of a farm hold one of a few layouts
+def _found(board: Board, present: tuple[Instance, ...], driver_major: int | None) -> Fragmentation:
     places = spots(board, present)
     taken = mask_of(places)
     free = tuple(s for s in range(board.memory_slices) if not taken >> s & 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vsphere_ai.gpu.devices import boards_of, is_vgpu, nvidia_gpus
@@ -26,8 +25,6 @@ from vsphere_ai.report.plans.drift_text import difference_text, drift_counts
 if TYPE_CHECKING:
     from vsphere_ai.fabric.links import Link
     from vsphere_ai.fabric.trace import Trace
-    from vsphere_ai.gpu.catalog import Board
-    from vsphere_ai.gpu.mig.search import Instance
     from vsphere_ai.gpu.vgpus.slot import GpuSlot
     from vsphere_ai.model.facts import Estate, Facts
     from vsphere_ai.model.state import Target
@@ -110,12 +107,7 @@ def slices_of(slot: GpuSlot) -> Fragmentation | None:
     """Return how the slices of a GPU in MIG mode are used; None for any other one."""
     if slot.mode != "mig" or not slot.board.memory_slices:
         return None
-    return _fragmentation(slot.board, tuple(slot.present), slot.driver_major)
-
-
-@lru_cache(maxsize=4096)
-def _fragmentation(board: Board, present: tuple[Instance, ...], driver: int | None) -> Fragmentation:
-    return fragmentation(board, present, driver_major=driver)
+    return fragmentation(slot.board, slot.present, driver_major=slot.driver_major)
 
 
 def without_vgpus(host: Facts, gpus: Sequence[GpuUse]) -> Counter[tuple[str, str]]:
