@@ -36,6 +36,8 @@ def bandwidth(case: AdmissionCase) -> Iterator[Reason]:
     """
     estate, host = case.situation.view.estate, case.host
     own = grouped(_parts(estate, case.vm.bandwidth), lambda part: str(part[0].get("config.distributedVirtualSwitch")))
+    if not own:
+        return
     others = [m for ref, m in case.situation.on(host.ref).items() if ref != case.vm.ref]
     for ref, mine in own.items():
         switch = estate.get(ref)
