@@ -54,7 +54,7 @@ def test_what_is_read_is_declared_by_the_api():
 
 def faults_of_the_lab():
     folder = Path(lab.__file__).parent / "requirements"
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "fault":
                 yield node.attr

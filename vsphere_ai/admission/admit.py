@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Literal
 
 from vsphere_ai.admission import requirements as folder
@@ -47,8 +47,8 @@ class Admission:
 
 @cache
 def every_requirement() -> tuple[Requirement, ...]:
-    """Return every requirement, by id: a `Requirement` in a module of the folder `requirements` is one."""
-    loaded = (import_module(f"{folder.__name__}.{module.name}") for module in iter_modules(folder.__path__))
+    """Return every requirement, by id: a `Requirement` in a module below the folder `requirements` is one."""
+    loaded = (import_module(module.name) for module in walk_packages(folder.__path__, f"{folder.__name__}."))
     found = (value for module in loaded for value in vars(module).values() if isinstance(value, Requirement))
     return tuple(sorted({r.id: r for r in found}.values(), key=lambda r: r.id))
 

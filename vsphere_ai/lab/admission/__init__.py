@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 from vsphere_ai.lab.farm import Farm
@@ -99,9 +99,9 @@ def requirement(
 
 @cache
 def every_requirement() -> tuple[LabRequirement, ...]:
-    """Return every requirement in the folder, in the order in which they are looked at."""
+    """Return every requirement below the folder, in the order in which they are looked at."""
     folder = import_module(f"{__name__}.requirements")
-    modules = (import_module(f"{folder.__name__}.{each.name}") for each in iter_modules(folder.__path__))
+    modules = (import_module(each.name) for each in walk_packages(folder.__path__, f"{folder.__name__}."))
     found = (value for module in modules for value in vars(module).values() if isinstance(value, LabRequirement))
     return tuple(sorted(found, key=lambda each: (each.place, each.name)))
 

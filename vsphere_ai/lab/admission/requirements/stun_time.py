@@ -7,7 +7,7 @@ those of `RetrieveVgpuProfileInfo`, of several vGPUs together their sum. By hand
 from __future__ import annotations
 
 from vsphere_ai.lab.admission import CheckTests, Faults, LabCase, Occasion, requirement
-from vsphere_ai.lab.admission.requirements.gpus import profiles
+from vsphere_ai.lab.admission.requirements.hardware.gpus import profiles
 from vsphere_ai.lab.admission.supply import cluster_of
 from vsphere_ai.lab.managed.refusals import migration_failed
 from vsphere_ai.lab.managed.vms.vgpu_migration import BY_ITSELF, stun_seconds

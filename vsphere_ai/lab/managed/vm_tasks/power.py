@@ -10,7 +10,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.admission import Occasion, case_of, check, refusals
-from vsphere_ai.lab.admission.requirements import gpus
+from vsphere_ai.lab.admission.requirements.hardware import gpus
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.managed import Call, changes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from vsphere_ai.lab.admission import RUNS, CheckTests, Faults, LabCase, Occasion, requirement
-from vsphere_ai.lab.admission.requirements.gpus import frame_buffer_gb, profiles
+from vsphere_ai.lab.admission.requirements.hardware.gpus import frame_buffer_gb, profiles
 from vsphere_ai.lab.managed.refusals import power_on_failed
 from vsphere_ai.lab.managed.vms import devices_pci
 

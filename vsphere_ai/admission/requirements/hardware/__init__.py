@@ -1,0 +1,1 @@
+"""Requirements that devices of a VM have: GPUs, passed-through devices, drives and ports."""
