@@ -91,7 +91,8 @@ def test_what_are_no_users_is_refused_while_reading(users):
 
 
 def test_remarks():
-    assert "no user is excepted" in asked(esx(users=("root",)), mode="normal", exception_users=()).notes[0]
+    assert "SSH takes logins of no user" in asked(esx(users=("root",)), mode="normal", exception_users=()).notes[0]
+    assert "these users only: root" in asked(esx(), mode="normal", exception_users=("root",)).notes[0]
     assert "no user can log in" in asked(esx(), mode="strict", exception_users=()).notes[-1]
     assert asked(esx("lockdownNormal"), mode="disabled").notes == ()
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from vsphere_ai.errors import GuestStillRuns, Storage, VimFault, VsphereAiError
-from vsphere_ai.execution.actions.context import Withdrawn
+from vsphere_ai.execution.actions.context import UNCERTAIN, Withdrawn
 from vsphere_ai.execution.actions.executor import StepExecutor
 from vsphere_ai.execution.put_back import PutBack
 from vsphere_ai.execution.run_state import RunState
@@ -181,8 +181,9 @@ class Cleanup:
 
 
 def _was_refused_devices(outcome: Outcome) -> bool:
-    """Return whether vCenter refused to reconfigure a VM, which then is as it was."""
-    refused = outcome.state == "failed" and isinstance(outcome.error, VimFault)
+    """Return whether vCenter refused to reconfigure a VM, which then is as it was: its fault shows that."""
+    error = outcome.error
+    refused = outcome.state == "failed" and isinstance(error, VimFault) and error.fault not in UNCERTAIN
     return refused and isinstance(outcome.planned.step, Reconfigure)
 
 

@@ -104,7 +104,7 @@ class Lockdown(ReadsStated, Corrects, Resource):
             return
         users = ", ".join(self.exception_users or ())
         if self.exception_users is not None:
-            yield f"SSH logins of other users are refused from then on: {users or 'no user is excepted'}"
+            yield f"SSH takes logins of {f'these users only: {users}' if users else 'no user'} from then on"
         if self.mode == "strict" and not users:
             yield "without vCenter no user can log in to this host: strict mode, and no exception users"
 

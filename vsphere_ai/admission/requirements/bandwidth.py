@@ -61,31 +61,31 @@ def _judged(
     case: AdmissionCase, switch: Facts, mine: Sequence[ReservedPart], every: Sequence[ReservedPart]
 ) -> Iterator[Reason]:
     estate, host = case.situation.view.estate, case.host
-    each = nioc.reserved(nioc.bandwidths(switch))
+    per_nic = nioc.reserved(nioc.bandwidths(switch))
     behind = {group.ref: frozenset(dvs.nics_behind(estate, host, group)) for group, _ in every}
     help = f"reserve more for virtual_machine on {switch.name}, less in the VMs, or use another host"
     for group in {group.ref: group for group, _ in mine}.values():
         nics = behind[group.ref]
         need = sum(mbits for other, mbits in every if behind[other.ref] <= nics)
         largest = max(mbits for own, mbits in mine if own.ref == group.ref)
-        have, name = each * len(nics), networks.label(estate, group)
+        have, name = per_nic * len(nics), networks.label(estate, group)
         if need > have:
-            there = f"{len(nics)} NICs of it with {each} Mbit/s each for VMs" if nics else "none of its NICs"
+            there = f"{len(nics)} NICs of it with {per_nic} Mbit/s each for VMs" if nics else "none of its NICs"
             message = f"adapters of VMs reserve {need} Mbit/s on {name}, behind which are {there}"
             yield case.no(message, help, FAULT, Quantity(need, have, "Mbit/s"))
-        elif largest > each:
-            message = f"an adapter reserves {largest} Mbit/s on {name}, VMs have {each} on a NIC"
-            yield case.no(message, help, FAULT, Quantity(largest, each, "Mbit/s"))
-        elif not _fit([(behind[other.ref], mbits) for other, mbits in every if behind[other.ref] & nics], each):
+        elif largest > per_nic:
+            message = f"an adapter reserves {largest} Mbit/s on {name}, VMs have {per_nic} on a NIC"
+            yield case.no(message, help, FAULT, Quantity(largest, per_nic, "Mbit/s"))
+        elif not _fit([(behind[other.ref], mbits) for other, mbits in every if behind[other.ref] & nics], per_nic):
             yield case.unknown(f"whether each adapter on {name} finds a NIC with what it reserves is not known", help)
 
 
-def _fit(parts: Iterable[tuple[frozenset[str], int]], each: int) -> bool:
+def _fit(parts: Iterable[tuple[frozenset[str], int]], per_nic: int) -> bool:
     """Return whether reservations are found a NIC one by one, the largest first; False does not prove that none is."""
     used: dict[str, int] = {}
     for nics, mbits in sorted(parts, key=lambda part: (-part[1], len(part[0]))):
         nic = min(sorted(nics), key=lambda n: used.get(n, 0), default=None)
-        if nic is None or used.get(nic, 0) + mbits > each:
+        if nic is None or used.get(nic, 0) + mbits > per_nic:
             return False
         used[nic] = used.get(nic, 0) + mbits
     return True

@@ -245,12 +245,12 @@ def check_host(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
         if not mine or not config.networkResourceManagementEnabled:
             continue
         traffic = next(r for r in config.infrastructureTrafficResourceConfig if r.key == "virtualMachine")
-        each = int(traffic.allocationInfo.reservation or 0)
+        per_nic = int(traffic.allocationInfo.reservation or 0)
         member = next((m for m in config.host or () if m.config.host == host.ref), None)
         names = {spec.pnicDevice for spec in member.config.backing.pnicSpec or ()} if member is not None else set()
         up = sum(nic.name in names and nic.link_up for nic in farm.host(host).pnics)
         used = sum(mbits for other in others for ref, mbits in _on_switches(farm, other) if ref == key)
-        if max(mine) > each or used + sum(mine) > each * up:
+        if max(mine) > per_nic or used + sum(mine) > per_nic * up:
             where = f"on '{dvs['name']}' of the host '{host['name']}'"
             raise vim.fault.InsufficientNetworkCapacity(msg=f"No {sum(mine)} Mbit/s more for virtual machines {where}.")
 
