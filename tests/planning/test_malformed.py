@@ -171,7 +171,7 @@ def related(whole, ref):
 
 def test_any_value_of_any_object(whole):
     @settings(
-        max_examples=by_level(60, 1500, 10000),
+        max_examples=by_level(120, 1500, 10000),
         deadline=None,
         derandomize=True,
         database=None,
