@@ -14,13 +14,17 @@ from importlib import resources
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support import compiled, fast, labs, passed, prefork, programs, seeds
+from support import compiled, fast, labs, passed, prefork, programs, seeds, workers
 from support.gates import LONG
 from support.labs import started
 from support.places import ROOT
 from support.required import required_module
 
 from vsphere_ai.lab.front import shortcuts
+
+# how fast examples are drawn says something about the machine only; tests take it over when they are imported
+settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -37,15 +41,18 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     gc.disable()  # while tests are collected nothing becomes garbage: looking for it takes a third of the time
     http.client.parse_headers = shortcuts.headers  # as in the copies of the tool
-    # how fast examples are drawn says something about the machine only
-    settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("any machine")
     passed.note(config)
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         compiled.ahead(config, [ROOT / "vsphere_ai", ROOT / "tools", ROOT / "tests"])
         shared = tempfile.mkdtemp(prefix="prefork-")
         config.add_cleanup(lambda: shutil.rmtree(shared, ignore_errors=True))
         prefork.share(shared)
+        config.shared_folder = shared
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config, specs):
+    workers.offer(config, specs, config.shared_folder)
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -47,7 +47,12 @@ class VCenter:
         }
         return Facts(ref, shown)
 
-    def call(self, ref, method, args):
+    def call(self, ref, method, args, *, repeatable=False):
+        try:
+            return self._tick(method, lambda: getattr(self, f"_{method}")(ref, args))
+        except OutcomeUnknown:
+            if not repeatable:
+                raise
         return self._tick(method, lambda: getattr(self, f"_{method}")(ref, args))
 
     def run_task(self, ref, method, *, timeout):

@@ -161,6 +161,21 @@ def test_a_change_is_sent_once_and_its_outcome_is_unknown(fake, vcenter, trouble
     assert fake.count("StartService") == 1
 
 
+@pytest.mark.parametrize("trouble", ["drop", "busy"])
+def test_a_change_that_may_be_repeated_is_sent_until_it_is_answered(fake, vcenter, trouble, request):
+    lost = request.getfixturevalue(trouble)
+    fake.script["StartService"] = Sometimes(lost, lost, lost, "")
+    vcenter.call(*START, repeatable=True)
+    assert fake.count("StartService") == 4
+
+
+def test_a_change_that_may_be_repeated_is_given_up_when_patience_ends(fake, vcenter, drop):
+    fake.script["StartService"] = Sometimes(drop)
+    with refused(OutcomeUnknown, "outcome.unknown", "StartService on HostServiceSystem:serviceSystem-1"):
+        vcenter.call(*START, repeatable=True)
+    assert 1 < fake.count("StartService") < 60
+
+
 def test_a_change_is_not_written_to_a_connection_the_server_has_left(fake, vcenter):
     fake.cut_connections()
     vcenter._session.stub.connectionPoolTimeout = 0

@@ -21,7 +21,8 @@ WEATHERS = {
     "slow": {"delay_ms": [1, 15], "corrupt": 0.002},
     "storm": {"corrupt": 0.015, "drop": 0.0005, "delay_ms": [0, 5]},
 }
-REPORTED = {0, 1, 5, 6, 9}  # done; a step failed; unreachable; a host's health cannot be told; outcome unknown
+# done; a step failed; unreachable; a host's health cannot be told; a run cannot write down what it has out; unknown
+REPORTED = {0, 1, 5, 6, 8, 9}
 SPEC = Spec(limits={**LIMITS, "answer": 2.0, "patience": 3.0, "run_patience": 3.0}, tune={**TUNE, "COMMAND_TIMEOUT": 4})
 
 
@@ -95,7 +96,8 @@ def test_bad_links(linked, number):
     while ended.code and tries < 2:  # the weather does not change at once
         assert ended.code in REPORTED, ended.text
         twice = effects(mission.lab) - mission.done
-        assert all(key[1] in AGAIN and count <= tries for key, count in twice.items()), f"{twice}\n{ended.text}"
+        # each run that failed may have put back what it had out
+        assert all(key[1] in AGAIN and count <= tries + 1 for key, count in twice.items()), f"{twice}\n{ended.text}"
         ended = mission.go_on(SPEC)
         print(f"then exit {ended.code}\n{ended.text}")
         tries += 1

@@ -175,20 +175,31 @@ def _connection():
         except OSError:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(place)
-            with socket.socket(socket.AF_UNIX) as listener:
-                listener.bind(place)
-                listener.listen(128)  # who comes while it imports waits in this queue
-                _start(listener, int(owner))
+            listen(place, __file__, int(owner))
             ours.connect(place)
     return ours
 
 
-def _start(asking, owner):
+def listen(place, file, owner, *arguments):
+    """Start a server, the program `file`, that answers on a socket at `place` for as long as a process lives."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(128)  # who comes while it imports waits in this queue
+        _start(listener, owner, file, *arguments)
+
+
+def _start(asking, owner, file=__file__, *arguments):
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    argv = [sys.executable, os.path.abspath(__file__), str(asking.fileno()), str(owner)]
+    argv = [sys.executable, os.path.abspath(file), str(asking.fileno()), str(owner), *arguments]
     # it may outlive who started it: that one's output has to end with it
     kept = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     subprocess.Popen(argv, pass_fds=[asking.fileno()], env=environment, **kept)
+
+
+def use(connection):
+    """Ask a server for copies that this process is connected with."""
+    global _server
+    _server = os.getpid(), connection
 
 
 def _ask(asked, descriptors):
@@ -275,15 +286,20 @@ def _import_for(argv):
         gc.freeze()
 
 
-def _serve(asking, owner):
-    """Answer on one connection until it ends, or on all that a listening socket takes until a process has ended."""
+def _prepare():
+    """Have what copies of the tool need in this process."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    _import_rooms(*PRELOADED)
+    warm()
+
+
+def serve(asking, owner, prepare):
+    """Answer on one connection until it ends, or on all that a listening socket takes until a process has ended."""
     try:
         ended = os.pidfd_open(owner)
     except ProcessLookupError:
         return
-    _import_rooms(*PRELOADED)
-    warm()
+    prepare()
     signal.signal(signal.SIGCHLD, _collect)  # and not ignored: then their processor time would be lost
     listens = bool(asking.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
     sources = {ended: None, asking.fileno(): asking}
@@ -408,4 +424,4 @@ def _become(asked):
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), _prepare)

@@ -27,6 +27,7 @@ from vsphere_ai.connect.vcenter_lock import (
 )
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, Storage, VimFault, VsphereAiError
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.plain import objects as plain_objects
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class OutRecord:
             self._ref = ""
             raise Storage(
                 f"what run {self.run} puts out of service cannot be written in vCenter: {error.message}",
-                f"{error.remedy}; look at the folder '{PREFIX}{self.run}' in '{HOME}'",
+                f"{error.remedy.rstrip('.')}; look at the folder '{PREFIX}{self.run}' in '{HOME}'",
                 rule="out-record.not-written",
             ) from error
 
@@ -135,7 +136,9 @@ class OutRecord:
     def _set(self, ref: str, value: str) -> bool:
         """Set the attribute of a folder; False when vCenter does not keep so long a value."""
         try:
-            _set_field(self.vcenter, ref, self._key, value)
+            # nobody else writes this value: to set it twice is to set it
+            arguments: PlainObject = {"entity": ref, "key": self._key, "value": value}
+            self.vcenter.call(_manager(self.vcenter), "SetField", arguments, repeatable=True)
         except VimFault as error:
             if error.fault in ("InvalidArgument", "SystemError") and len(value) > self._kept:
                 return False
@@ -220,17 +223,6 @@ def defined(vcenter: VCenter, ref: str) -> tuple[int, Facts]:
             if error.fault != "DuplicateName":
                 raise
     raise StepFailed(f"the custom attribute '{ATTRIBUTE}' of folders was defined and cannot be seen", _LEGAL)
-
-
-def _set_field(vcenter: VCenter, ref: str, key: int, value: str) -> None:
-    for last in (False, True):
-        try:
-            vcenter.call(_manager(vcenter), "SetField", {"entity": ref, "key": key, "value": value})
-        except OutcomeUnknown:  # setting it twice is setting it
-            if last:
-                raise
-        else:
-            return
 
 
 def _stored(vcenter: VCenter, facts: Facts) -> StoredRecord:

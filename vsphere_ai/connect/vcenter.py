@@ -238,10 +238,11 @@ class VCenter:
         held = (each if isinstance(each, MissingOnObject) else held_of(each) for each in session.reading(ask) or ())
         return {asked.get(each.ref, each.ref): each.lacking for each in held if each.lacking}
 
-    def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
+    def call(self, ref: str, method: str, args: PlainObject | None = None, *, repeatable: bool = False) -> Plain:
         """Call a method by its WSDL name; arguments and result are plain values.
 
-        A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once.
+        A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once,
+        unless the caller says that it is `repeatable`: carried out twice, it leaves what it leaves when done once.
         """
         real, live = self._known.real(ref), self._live
         target, values = self._prepare(real, method, args or {})
@@ -252,7 +253,7 @@ class VCenter:
         if method.lower().startswith(_READS):
             ask = partial(self._session.reading, send)
             return live.answer(real, method, args or {}, ask) if live else ask()
-        return self._session.changing(send, f"{method} on {ref}")
+        return self._session.changing(send, f"{method} on {ref}", repeatable=repeatable)
 
     def run_task(
         self,

@@ -151,10 +151,11 @@ class SoapSession:
                 refused, cause = error_of(fields_of(fault), str(self.endpoint)), _cause(fault)
             raise refused from cause  # not while the fault is handled: it holds what was sent
 
-    def changing(self, change: Callable[[], T], doing: str) -> T:
+    def changing(self, change: Callable[[], T], doing: str, *, repeatable: bool = False) -> T:
         """Run one call that changes something: sent again only when it certainly was not sent, or was not carried out.
 
-        A server that cannot be reached is waited for as in `reading`; a lost answer is `OutcomeUnknown` at once.
+        A server that cannot be reached is waited for as in `reading`; a lost answer is `OutcomeUnknown` at once, but
+        for a `repeatable` call, which leaves the same when it is carried out twice: it is sent until it is answered.
         """
         trial = AnswerTrial(self.outage, self.limits)
         while True:
@@ -162,7 +163,7 @@ class SoapSession:
             try:
                 return self._answered(change)
             except RequestLost as lost:
-                if not lost.sent and trial.again(lost):
+                if (repeatable or not lost.sent) and trial.again(lost):
                     continue
                 refused, cause = self._lost_change(lost, doing), stand_in(lost.error)
             except vmodl.MethodFault as fault:
