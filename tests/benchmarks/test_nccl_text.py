@@ -456,6 +456,8 @@ AROUND = {
     "a JSON object (Docker)": json_line,
     "an element (mpirun --xml)": lambda n, line: f'<stdout rank="0">{line}&#010;</stdout>',
     "a tag right before a row without blanks": lambda n, line: f"[1,0]<stdout>:{line.lstrip()}",
+    "a list of JSON texts (Ansible's stdout_lines)": lambda n, line: f"        {json.dumps(line)},",
+    "a byte order mark": lambda n, line: f"\ufeff{line}" if n == 0 else line,
     "the name of a worker": lambda n, line: f"[default0]:{line.lstrip()}",
     "a time and a rank": lambda n, line: f"2026-02-01T10:00:{n % 60:02d}-0500 [prterun-a-1@1,0]<stdout>: {line}",
 }
@@ -476,3 +478,21 @@ def test_processes_that_print_by_turns_are_no_counter():
     lines = (SAMPLES / "nccl-allreduce-2n16g-v2.18.3-fullheader.txt").read_text("utf-8").splitlines()
     one, other = parse_text([f"{rank}: {line}" for line in lines for rank in (0, 1)])
     assert one.rows == other.rows == parse_text(lines)[0].rows
+
+
+@pytest.mark.parametrize("keys", ["float sum -1|float prod -1|half sum -1", "float none 0|float none 1|float none 2"])
+def test_sizes_that_begin_again_for_each_operation_type_or_root_are_in_order(keys):
+    """-o all, -d all, -r all."""
+    cells = "20.0 0.05 0.05 0 20.0 0.05 0.05 0"
+    rows = [f"{size} {size // 4} {key} {cells}" for key in keys.split("|") for size in (1024, 2048)]
+    (run,) = parse_text([f"# {OLD_HEAD.replace('error', '#wrong')}", *rows])
+    assert "nccl.order" not in rules(run)
+    (run,) = parse_text([f"# {OLD_HEAD.replace('error', '#wrong')}", rows[1], rows[0]])
+    assert "nccl.order" in rules(run)
+
+
+def test_a_difference_that_rccl_marks_is_read():
+    (run,) = parse_text(
+        [f"# {OLD_HEAD}", "1048576 262144 float sum -1 42.91 24.44 24.44 1e+00* 46.84 22.39 22.39 0e+00"]
+    )
+    assert [m.wrong for m in run.rows[0].measures] == [1.0, 0.0]

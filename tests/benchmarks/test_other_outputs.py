@@ -41,6 +41,8 @@ def text(title="RDMA_Write BW Test", unit="Gb/sec", average="390.12", peak="391.
         ("Atomic CMP_AND_SWAP Latency Test", "Atomic Latency"),
         ("Raw Ethernet BW Test", "Raw Ethernet BW"),
         ("RDMA_Write BW Post List Test", "RDMA_Write BW"),
+        ("CMP_AND_SWAP Atomic BW Test", "Atomic BW"),
+        ("Post List RDMA_Write Bidirectional BW Test", "RDMA_Write BW"),
     ],
 )
 def test_titles(title, known):
@@ -54,13 +56,13 @@ def test_units(unit, factor):
     assert run.bandwidth == pytest.approx(46500.5 * factor)
 
 
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "[0] ", "0: ", "00: ", "[1,0]<stdout>:", "[default0]:", "node01: ", "[pod/bw-0/perftest] ", "> ",
-        "2025-02-01T10:00:0{n}.123456Z ", "Sat Feb  1 10:00:0{n} 2025[1,0]<stdout>:", "\x1b[32m[0]\x1b[0m ",
-    ],
-)  # fmt: skip
+PREFIXES = [
+    "[0] ", "0: ", "00: ", "[1,0]<stdout>:", "[default0]:", "node01: ", "[pod/bw-0/perftest] ", "> ",
+    "2025-02-01T10:00:0{n}.123456Z ", "Sat Feb  1 10:00:0{n} 2025[1,0]<stdout>:", "\x1b[32m[0]\x1b[0m ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
 def test_what_a_launcher_writes_before_each_line_hides_nothing(prefix):
     """Ranks, pods, hosts, times: as mpirun, srun -l, torchrun, pdsh, kubectl --prefix and quoted mail write them."""
     lines = [prefix.replace("{n}", str(at % 10)) + line for at, line in enumerate(text(average="390.12").splitlines())]
@@ -125,6 +127,9 @@ NOW = " [2026-11-20 10:00:00.123456] iteration       20/     100 | consumed samp
         ("[default7]: iteration 20/ 100 | elapsed time per iteration (ms): 9.5 | TFLOPs: 151.2 |", 9.5, 151.2, None),
         ("==> iteration 20/100 | global batch size: 256 | tflops/gpu: 151.2 | elapsed time per iteration (ms): 9.5 |",
          9.5, 151.2, 256),
+        ("[default7]: iteration 20/ 100 | elapsed time per iteration (s): 105.22 | TFLOPs: 150.3 |", 105220.0, 150.3,
+         None),
+        (NOW.replace(" 1234.5 ", " 1234.5/1240.1 "), 1234.5, 491.8, 256),
         ("iteration 20/ 100 | elapsed time per iteration (ms) 1234.5 | lm loss 2.5 |", 1234.5, None, None),
         ("12: Step Time : 12.3s GPU utilization: 450.1MODEL_TFLOP/s/GPU", 12300.0, 450.1, None),
     ],
@@ -167,3 +172,48 @@ def test_what_went_wrong_fails_and_what_is_nothing_is_not_known(tmp_path):
 def test_the_loss_of_a_line_may_be_no_number():
     (found,) = parse_megatron([NOW.replace("2.5E+00", "nan")])
     assert math.isnan(found.loss)
+
+
+def with_prefix(prefix, content):
+    return "".join(f"{prefix.replace('{n}', str(at % 10))}{line}\n" for at, line in enumerate(content.splitlines()))
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_file_with_a_launchers_prefix_is_read_whole(tmp_path, prefix):
+    log = "\n".join(NOW.replace(" 20/", f" {n}/") for n in range(1, 5))
+    found = parsed(tmp_path, with_prefix(prefix, text()), with_prefix(prefix, log))
+    bandwidth, trained = (other.run for other in found.others)
+    assert (bandwidth.bandwidth, trained.tflops) == (390.12, 491.8)
+    assert is_passed(found.findings)
+
+
+def test_lines_that_docker_keeps_as_json_are_read_whatever_printed_them(tmp_path):
+    kept = "".join(json.dumps({"log": f"{line}\n", "stream": "stdout"}) + "\n" for line in text().splitlines())
+    (other,) = parsed(tmp_path, kept).others
+    assert other.run.bandwidth == 390.12
+
+
+WARNING = "vm-01:7:8 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.6<51> with status=12 opcode=0 len=0\n"
+
+
+def test_a_warning_of_nccl_in_a_log_of_training_hides_no_iteration(tmp_path):
+    found = parsed(tmp_path, "NCCL version 2.27.3+cuda12.9\n" + NOW + "\n" + WARNING + NOW + "\n" + NOW + "\n")
+    (other,) = found.others
+    assert (found.runs, other.run.tflops) == ((), 491.8)
+    assert [(check.rule, check.verdict) for check in other.checks] == [("nccl.warning", "warn")]
+
+
+def test_two_benchmarks_in_one_file_are_both_read(tmp_path):
+    table = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    table += "134217728 33554432 float sum -1 1300.0 103.24 180.68 0 1298.0 103.40 180.95 0\n"
+    found = parsed(tmp_path, text() + table)
+    assert [len(each.run.rows) for each in found.runs] == [1]
+    assert [other.run.bandwidth for other in found.others] == [390.12]
+
+
+def test_latencies_of_a_run_by_duration_are_read():
+    heads = " #bytes        #iterations       t_avg[usec]    tps average"
+    (run,) = parse_perftest(
+        [f"{' ' * 20}RDMA_Write Latency Test", heads, " 2             4000000          1.24  403225.81"]
+    )
+    assert run.latency == 1.24

@@ -26,13 +26,13 @@ ADR-021."""
 HALF = 0.75
 """A rail below this share of the median runs at half speed, or less: links lose lanes and generations by halves."""
 
-_TITLE = re.compile(
-    r"(?<!\S)(RDMA_(?:Write|Read)(?:_imm)?|Send(?:_imm)?|(?:RDMA_)?Atomic\w*|Raw Ethernet)"
-    r"(?: (?:CMP_AND_SWAP|FETCH_AND_ADD|Bidirectional|Post List|forwarding|Multicast))* (BW|Latency)"
-    r"(?: (?:Bidirectional|Post List|forwarding|Multicast))* Test"
-)
+_VERB = r"RDMA_(?:Write|Read)(?:_imm)?|Send(?:_imm)?|(?:RDMA_)?Atomic\w*|Raw Ethernet"
+_MODE = "CMP_AND_SWAP|FETCH_AND_ADD|Bidirectional|Post List|forwarding|Multicast"
+# releases print the words of a title in orders of their own
+_TITLE = re.compile(rf"(?<!\S)((?:(?:{_VERB}|{_MODE}|BW|Latency)\s+){{2,8}})Test\b")
+_VERB_WORD, _FIGURE_WORD = re.compile(rf"(?<!\S)(?:{_VERB})(?!\S)"), re.compile(r"(?<!\S)(?:BW|Latency)(?!\S)")
 _TABLE = re.compile(r"#bytes\b")
-_HEADS = re.compile(r"(#bytes|#sl|#iterations|(?:\d[\d.]*% percentile|[\w%]+(?: \w+)?)\[[^\]]{1,12}\])")
+_HEADS = re.compile(r"(#bytes|#sl|#iterations|(?:\d[\d.]*% percentile|[\w%]+(?: \w+)?)\[[^\]]{1,12}\]|tps average)")
 _DEVICE = re.compile(r"\bDevice\s*:\s*(\S+)")
 _LINK = re.compile(r"\bLink type\s*:\s*(\S+)")
 _FAULT = re.compile(r"Couldn't|Failed|failed|Unable|error|Completion with error|Segmentation fault")
@@ -88,8 +88,8 @@ def parse_perftest(lines: Iterable[str]) -> tuple[PerftestRun, ...]:
 
     for line in lines:
         text = line[:MAX_LINE]
-        if title := _TITLE.search(text):
-            begin(source_of(text[: title.start()]), PerftestRun(f"{title[1]} {title[2]}"))
+        if title := _titled(text):
+            begin(*title)
         elif heads := _TABLE.search(text):
             source = source_of(text[: heads.start()])
             if source not in of_source or of_source[source].columns:
@@ -99,6 +99,15 @@ def parse_perftest(lines: Iterable[str]) -> tuple[PerftestRun, ...]:
         elif runs:
             _read(of_source, runs[-1], text)
     return tuple(runs)
+
+
+def _titled(text: str) -> tuple[str, PerftestRun] | None:
+    """Return the source and the new run of a line that is a title; None where it is none."""
+    match = _TITLE.search(text)
+    verb, figure = (word.search(match[1]) if match else None for word in (_VERB_WORD, _FIGURE_WORD))
+    if not (match and verb and figure):
+        return None
+    return source_of(text[: match.start()]), PerftestRun(f"{verb[0]} {figure[0]}")
 
 
 def _read(of_source: Mapping[str, PerftestRun], last: PerftestRun, text: str) -> None:

@@ -47,7 +47,7 @@ class ParsedOther:
 class ParseResult:
     """The runs of all files; `missing` are measurements of the baseline that none of them has, `learned` a new one.
 
-    `others` are runs of perftest and of Megatron in files without output of nccl-tests.
+    `others` are runs of perftest and of Megatron.
     """
 
     runs: tuple[ParsedRun, ...]

@@ -1,6 +1,7 @@
 """Lines of a log as a program wrote them: without what keeps each line as a value, and without counters before it.
 
-Container runtimes write a JSON object per line (Docker, json-file), Open MPI an XML element (``--xml``); `grep -n`,
+Container runtimes write a JSON object per line (Docker, json-file), Ansible a list of JSON texts (`stdout_lines`),
+Open MPI an XML element (``--xml``); `grep -n`,
 `nl`, dmesg and job runners count lines or seconds before them.
 """
 
@@ -19,17 +20,24 @@ FEWEST = 4
 LEAST_DISTINCT = 0.6
 """Share of the lines that have a number of their own: several lines may have the same second."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_LISTED = re.compile(r'\s*(".*"),?')
 _XML = re.compile(r"^\s*<(stdout|stderr)([^>]*)>(.*?)(?:&#010;)?</\1>$")
 
 
 def unwrapped(line: str) -> str:
-    """Return the line that a JSON object or an XML element of a log holds; any other line as it is."""
+    """Return the line that a JSON object, a JSON text or an XML element of a log holds; any other line as it is."""
     if line.startswith("{") and '"log"' in line:
         try:
             text = json_value(line, LINE_VALUES).get("log")
         except ValueError:
             return line
         return text.rstrip("\n") if isinstance(text, str) else line
+    if text := _LISTED.fullmatch(line):
+        try:
+            listed = json_value(text[1], LINE_VALUES)
+        except ValueError:
+            return line
+        return listed.rstrip("\n") if isinstance(listed, str) else line
     element = _XML.match(line)
     return f"<{element[1]}{element[2]}> {element[3]}" if element else line
 

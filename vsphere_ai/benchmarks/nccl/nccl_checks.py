@@ -90,12 +90,7 @@ def _as_run(run: NcclRun) -> Iterator[Finding]:
         yield of_run("nccl.no-mpi", "fail", text, "build nccl-tests with MPI=1, and start it with the same MPI")
     for failure in run.failures:
         yield of_run("nccl.error", "fail", failure)
-    is_failed = bool(run.failures) or run.peak is None
-    for warning in run.warnings:
-        if is_failed:
-            yield of_run("nccl.cause", "fail", f"NCCL reports: {warning}", _remedy(warning))
-        else:
-            yield of_run("nccl.warning", "warn", f"NCCL reports: {warning}", _remedy(warning))
+    yield from warnings_of(run, is_failed=bool(run.failures) or run.peak is None)
     if run.peak is None:
         yield of_run("nccl.no-rows", "unknown", "nothing was measured: the table has no rows")
     elif run.out_of_bounds is None and run.average is None:
@@ -105,6 +100,13 @@ def _as_run(run: NcclRun) -> Iterator[Finding]:
         yield of_run("nccl.unread", "warn", text)
     if run.dropped:
         yield of_run("nccl.dropped", "warn", f"{run.dropped} rows beyond the first {len(run.rows)} were not kept")
+
+
+def warnings_of(run: NcclRun, *, is_failed: bool) -> Iterator[Finding]:
+    """Yield what NCCL warns of: the cause where a run failed, a warning where it went on."""
+    for warning in run.warnings:
+        text, remedy = f"NCCL reports: {warning}", _remedy(warning)
+        yield of_run("nccl.cause", "fail", text, remedy) if is_failed else of_run("nccl.warning", "warn", text, remedy)
 
 
 def _rank_checks(run: NcclRun, ranks: int | None) -> Iterator[Finding]:
@@ -156,8 +158,13 @@ def _arithmetic(run: NcclRun) -> Iterator[Finding]:
             yield of_run("nccl.average", "warn", f"{text}: rows are missing")
     if run.average_ok is False:
         yield of_run("nccl.min-bandwidth", "fail", "the average is below 0.9 × NCCL_TESTS_MIN_BW")
-    if any(a.size > b.size for a, b in pairwise(run.rows)):
+    # -o all, -d all and -r all measure every size once for each operation, type and root
+    if any(a.size > b.size and _key(a) == _key(b) for a, b in pairwise(run.rows)):
         yield of_run("nccl.order", "warn", "sizes do not ascend: rows of several runs or processes may be mixed")
+
+
+def _key(row: NcclRow) -> tuple[str, str, int | None]:
+    return row.type, row.redop, row.root
 
 
 def _validation(run: NcclRun) -> Iterator[Finding]:

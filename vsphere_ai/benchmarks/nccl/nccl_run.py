@@ -171,6 +171,11 @@ class NcclRun:
     failures: list[str] = field(default_factory=list)
 
     @property
+    def is_log_alone(self) -> bool:
+        """Whether nothing of it is of nccl-tests: warnings of NCCL, which any program that uses it prints."""
+        return not (self.headers or self.tables or self.devices or self.rows or self.failures or self.program)
+
+    @property
     def has_differences(self) -> bool:
         """Whether the last column is the largest difference, not the number of wrong elements."""
         return "error" in self.columns

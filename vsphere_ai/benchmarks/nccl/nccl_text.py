@@ -62,14 +62,15 @@ def parse_text(lines: Iterable[str]) -> tuple[NcclRun, ...]:
     return reader.runs
 
 
-def _text(line: str) -> str:
-    text = unwrapped(line.rstrip())[:MAX_LINE].rstrip()
+def text_of_line(line: str) -> str:
+    """Return what a program wrote into a line of a log, without colours; no more than `MAX_LINE` of it."""
+    text = unwrapped(line.lstrip("\ufeff").rstrip())[:MAX_LINE].rstrip()
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
 def _prefix(line: str) -> str:
     """Return what stands before a part of a table; empty before nothing of it."""
-    text = _text(line)
+    text = text_of_line(line)
     match = _COMMENT.search(text) or _ROW.search(text)
     return source_of(text[: match.start()]) if match else ""
 
@@ -92,7 +93,7 @@ class NcclTextReader:
 
     def feed(self, line: str) -> None:
         """Read the next line; longer ones are cut at `MAX_LINE`."""
-        text = _text(line)
+        text = text_of_line(line)
         if comment := _COMMENT.search(text):
             self._comment(self._source(text[: comment.start()]), text[comment.start() :])
         elif (row := _ROW.search(text)) and self._row(self._source(text[: row.start()]), row):
@@ -221,7 +222,7 @@ def _measured(columns: Sequence[str], tokens: list[str]) -> Measured | None:
 
 def _measure(tokens: Sequence[str]) -> NcclMeasurement | None:
     time, algbw, busbw = map(printed, tokens[:3])
-    wrong = printed(tokens[3])
+    wrong = printed(tokens[3].removesuffix("*"))  # rccl-tests marks differences beyond the largest allowed
     if time is None or algbw is None or busbw is None or (wrong is None and tokens[3] != "N/A"):
         return None
     return NcclMeasurement(time, algbw, busbw, wrong.value if wrong else None)

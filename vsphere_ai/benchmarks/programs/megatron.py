@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
 
@@ -81,7 +81,7 @@ def throughput(iterations: Sequence[Iteration], warmup: int = 5) -> Throughput |
 def _iteration(match: re.Match[str]) -> Iteration | None:
     parts = (_FIELD.match(part) for part in match[3].split("|"))
     fields = {found[1].strip().lower(): found[2] for found in parts if found}
-    time = _number(fields.get("elapsed time per iteration (ms)"))
+    time = _milliseconds(fields)
     if time is None or time <= 0:
         return None
     batch, skipped, bad = (
@@ -98,6 +98,12 @@ def _iteration(match: re.Match[str]) -> Iteration | None:
         int(skipped) if skipped is not None else None,
         int(bad) if bad is not None else None,
     )
+
+
+def _milliseconds(fields: Mapping[str, str]) -> float | None:
+    """Return the time of an iteration; forks of Megatron-DeepSpeed print seconds, Primus now and on average."""
+    seconds = _number(_now(fields.get("elapsed time per iteration (s)")))
+    return seconds * 1e3 if seconds is not None else _number(_now(fields.get("elapsed time per iteration (ms)")))
 
 
 def _now(text: str | None) -> str | None:

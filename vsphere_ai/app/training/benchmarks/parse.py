@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -13,9 +13,10 @@ from typing import BinaryIO, NoReturn
 from vsphere_ai.benchmarks.baseline import TOLERANCE, ExpectedBandwidth, learn
 from vsphere_ai.benchmarks.baseline_file import BaselineFile, baseline_text
 from vsphere_ai.benchmarks.checks import is_passed
+from vsphere_ai.benchmarks.nccl.nccl_checks import warnings_of
 from vsphere_ai.benchmarks.nccl.nccl_json import MAX_JSON, parse_json
 from vsphere_ai.benchmarks.nccl.nccl_run import NcclRun
-from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text
+from vsphere_ai.benchmarks.nccl.nccl_text import MAX_LINE, parse_text, text_of_line
 from vsphere_ai.benchmarks.perftest import PerftestRun, parse_perftest, parse_perftest_json, perftest_checks
 from vsphere_ai.benchmarks.programs.megatron import megatron_checks, parse_megatron, throughput
 from vsphere_ai.benchmarks.programs.megatron_baseline import ExpectedThroughput
@@ -31,7 +32,11 @@ MAX_INPUT = 1 << 30
 MOST_KEPT = 100_000
 WARM_UP = 2
 """Iterations of a log of training that are not measured: the first one or two are slower."""
-_OTHER = re.compile(r"\bTest\b|#bytes|^\s*\d+\s+[-\d.]|Device\s+:|Link type|Couldn't|[Ff]ailed|\biteration\b|Step Time")
+# a row of perftest is whole numbers and figures to its end, whatever a launcher writes before it
+_OTHER = re.compile(
+    r"\bTest\b|#bytes|(?<!\S)\d{1,19}\s+\d{1,19}(?:\s+[-+]?(?:\d[\d.eE+-]*|inf))+\s*$|Device\s+:|Link type|Couldn't|"
+    r"[Ff]ailed|Completion with error|\biteration\b|Step Time"
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,22 @@ class ParseRequest:
 def parse_nccl(request: ParseRequest) -> ParseResult:
     """Read files and judge their runs; `InputError` when the baseline is none, `UsageError` when a file is missing."""
     expected = baseline_of(request.baseline)
-    read = [(str(file), _runs_of(file)) for file in request.files]
-    found = [(file, run) for file, (runs, _) in read for run in runs]
+    read = [_apart(str(file), *_runs_of(file)) for file in request.files]
+    found = [run for runs, _ in read for run in runs]
     judged = judge_runs(found, expected, request.tolerance, BenchmarkContext(request.ranks, request.gpu))
-    others = tuple(other for file, (_, lines) in read for other in others_in(file, lines))
+    others = tuple(other for _, others in read for other in others)
     return replace(judged, learned=_learned(judged.runs, request), others=others)
+
+
+def _apart(
+    file: str, runs: Sequence[NcclRun], lines: Sequence[str] | PerftestRun
+) -> tuple[list[tuple[str, NcclRun]], list[ParsedOther]]:
+    """Return the runs of nccl-tests in a file and those of others; warnings of NCCL alone belong to the others."""
+    others = list(others_in(file, lines))
+    if others and len(runs) == 1 and runs[0].is_log_alone:
+        warned = warnings_of(runs[0], is_failed=False)
+        return [], [*others[:-1], replace(others[-1], checks=(*others[-1].checks, *warned))]
+    return [(file, run) for run in runs], others
 
 
 def others_in(file: str, lines: Sequence[str] | PerftestRun) -> Iterator[ParsedOther]:
@@ -126,7 +142,7 @@ def write_baseline(file: Path, learned: Sequence[ExpectedBandwidth]) -> tuple[Ex
 
 
 Found = tuple[tuple[NcclRun, ...], Sequence[str] | PerftestRun]
-"""Runs of nccl-tests, and where there are none the run of perftest, or the lines that may be another benchmark's."""
+"""Runs of nccl-tests, and the run of perftest in JSON, or the lines that may be another benchmark's."""
 
 
 def _runs_of(file: Path) -> Found:
@@ -145,18 +161,20 @@ def _read(stream: BinaryIO) -> Found:
     if first.lstrip()[:1] == b"{":
         text = (first + stream.read(MAX_JSON)).decode("utf-8", "replace")
         run = parse_json(text)
-        if run is None and (other := parse_perftest_json(text)) is not None:
+        if run is not None:
+            return (run,), ()
+        if (other := parse_perftest_json(text)) is not None:
             return (), other
-        return ((run,), ()) if run else (parse_text(text.splitlines()), ())
-    runs = parse_text(_keeping(_lines(first, stream), kept))
-    return runs, () if runs else kept
+        return parse_text(_keeping(text.splitlines(), kept)), kept
+    return parse_text(_keeping(_lines(first, stream), kept)), kept
 
 
-def _keeping(lines: Iterator[str], kept: list[str]) -> Iterator[str]:
-    """Yield lines, and keep those that another benchmark than nccl-tests may have printed."""
+def _keeping(lines: Iterable[str], kept: list[str]) -> Iterator[str]:
+    """Yield lines, and keep those that another benchmark than nccl-tests may have printed, as it printed them."""
     for line in lines:
-        if len(kept) < MOST_KEPT and _OTHER.search(line):
-            kept.append(line)
+        text = text_of_line(line)
+        if len(kept) < MOST_KEPT and _OTHER.search(text):
+            kept.append(text)
         yield line
 
 
