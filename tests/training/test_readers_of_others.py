@@ -67,7 +67,8 @@ GROUP_PARTS = (
     "hosts: {7: }", "hosts: {'[2001:db8::1]:22': }", "hosts: {'n[1-4]': }", "hosts: {n1: 0}", "hosts: {n1: text}",
     "hosts: {n1: []}", "children: {gpu: , login: {hosts: n2}}", "children: {gpu: text}",
     "children: {login: {children: {gpu: }}}", "children: {5: }", "vars: a", "vars: {}", "hosts: {'': }",
-    "children: {all: }", "hosts: {'n[c:a]': }",
+    "children: {all: }", "hosts: {'n[c:a]': }", "hosts: {n1: {a: !unsafe '{{ b }}'}}", "vars: {a: !unsafe [1]}",
+    "hosts: {n1: {a: !other b}}",
 )  # fmt: skip
 INI_LINES = (
     "[gpu]", "[login]", "[gpu:children]", "[all:vars]", "[gpu:vars]", "[x:hostz]", "[a b]", "[gpu] # a comment",

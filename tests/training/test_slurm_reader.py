@@ -32,6 +32,7 @@ READ = {
     "empty parts of a list": "PartitionName=q Nodes=n1,,n2,\n",
     "GPUs of a node": f"{GRES}NodeName=n1 Name=gpu {FILES} Links=-1,0\n",
     "a number with a unit": f"{GRES}Name=gpu Count=2K\n",
+    "a way to find GPUs below them": f"{GRES}Name=gpu Count=2\nAutoDetect=nvml\n",
     "a switch above switches": f"{LEAVES}SwitchName=t Switches=a,b\n",
     "a speed of a link": f"{TREE}SwitchName=a Nodes=n[1-8] LinkSpeed=100\n",
 }
@@ -78,6 +79,11 @@ def given(text: str) -> str:
 @pytest.mark.parametrize("form", READ)
 def test_what_slurm_reads_is_no_fault(form):
     assert faults(check(given(READ[form]))) == []
+
+
+def test_gpus_that_a_later_line_finds_are_bound():
+    assert check(f"{GRES}Name=gpu Count=2\nAutoDetect=nvml\n") == []
+    assert [finding.verdict for finding in check(f"{GRES}Name=gpu Count=2\n")] == ["warn"]
 
 
 @pytest.mark.parametrize("form", WARNED)

@@ -1,7 +1,7 @@
 """Inventories of Ansible, in YAML and INI, read back as its inventory plugins read them.
 
-Source: ansible/ansible 2.19.14 lib/ansible/plugins/inventory/{__init__,yaml,ini}.py, inventory/{data,group}.py and
-parsing/utils/addresses.py.
+Source: ansible/ansible 2.19.14 lib/ansible/plugins/inventory/{__init__,yaml,ini}.py, inventory/{data,group}.py,
+parsing/utils/addresses.py and parsing/yaml (tags).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _HOST = re.compile(r"[\w.:@-]+(?:\[[\w:]+\][\w.:@-]*)*")
 _BRACKETED = re.compile(r"\[[^\]\s]+:[^\]\s]*\][\w.:-]+")
 """A host that begins with a bracket: an IPv6 address with its port, or a range such as ``[a:c].example``."""
 _WITH_PORT = re.compile(r"(?:\[(?P<inside>.+)\]|(?P<plain>(?:[^:\[\]]|\[[^\]]*\])*)):\d+", re.ASCII)
+_TAG = re.compile(r"(?<=[\s,:\[{-])!(?:vault-encrypted|vault|unsafe)(?=\s)")
+"""Tags that Ansible's loader has besides those of YAML: of values of variables, which no rule here is about."""
 _OF_GROUP = ("hosts", "children", "vars")
 
 
@@ -105,7 +107,7 @@ def check(text: str) -> list[LineFinding]:
         _read_ini(text, inventory)
     else:
         try:
-            document = yaml_value(text)
+            document = yaml_value(_TAG.sub(_blanks, text))
         except ValueError as error:
             return [at_line(0, f"this is not YAML: {error}")]
         if not isinstance(document, dict) or not document:
@@ -115,6 +117,10 @@ def check(text: str) -> list[LineFinding]:
         for name, group in document.items():
             _read_group(name, group, inventory)
     return by_line([*inventory.found, *_together(inventory)])
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return " " * len(match[0])  # the columns of what follows stay
 
 
 def _together(inventory: _Inventory) -> Iterator[LineFinding]:

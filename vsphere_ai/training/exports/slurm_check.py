@@ -47,6 +47,8 @@ class _SlurmFiles:
     is_whole: bool = False
     gres_lines: list[tuple[int, tuple[str, ...], str, int]] = field(default_factory=list)  # nodes, type, number
     is_detected: bool = False
+    unbound: list[int] = field(default_factory=list)
+    """Lines of GPUs without a device."""
     switches: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)  # switch -> line and those below
     leaves: dict[str, tuple[int, str]] = field(default_factory=dict)  # node -> line and switch above it
     named: list[tuple[int, str, str, Verdict]] = field(default_factory=list)  # line, what is named, its name
@@ -203,8 +205,8 @@ def _gpus(files: _SlurmFiles, number: int, pairs: Mapping[str, str], own: tuple[
         yield at_line(number, f"Count={pairs['count']} is no number, with K, M, G or T behind it")
     elif count is not None and devices and int(count[1]) != len(devices):
         yield at_line(number, f"Count={pairs['count']}, and File names {len(devices)} devices: slurmd ends")
-    if not devices and not files.is_detected and "autodetect" not in pairs:
-        yield at_line(number, "a gpu without File, MultipleFiles or AutoDetect is bound to no device", "warn")
+    if not devices and "autodetect" not in pairs:
+        files.unbound.append(number)  # AutoDetect may stand in a later line
     if "links" in pairs and not re.fullmatch(r"-?\d+(,-?\d+)*", pairs["links"], re.ASCII):
         yield at_line(number, f"Links={pairs['links']} is no list of whole numbers")
     elif "-1" not in pairs.get("links", "-1").split(","):
@@ -267,6 +269,8 @@ def _references(files: _SlurmFiles) -> Iterator[LineFinding]:
             if not defined:
                 yield at_line(0, f"no line defines {what}: slurmctld does not start without one", "warn")
     yield from _cycles(files.switches)
+    for number in () if files.is_detected else files.unbound:
+        yield at_line(number, "a gpu without File, MultipleFiles or AutoDetect is bound to no device", "warn")
     for name, (number, gres) in files.nodes.items():
         own = [(kind, count) for _, nodes, kind, count in files.gres_lines if name in nodes or not nodes]
         if own and not files.is_detected and (other := _other_gres(gres, own)):
