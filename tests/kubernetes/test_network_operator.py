@@ -171,8 +171,8 @@ CASES = {
         ("type: nv-ipam", '{"type": "nv-ipam"}'),
     ),
     "ipam without a type": (
-        made(MELLANOX, "MacvlanNetwork", "  master: rail1\n  ipam: '{}'  # <- network.json\n"),
-        ("'{}'", '\'{"type": "nv-ipam"}\''),
+        made(MELLANOX, "MacvlanNetwork", '  master: rail1\n  ipam: \'{"poolName": "a"}\'  # <- network.json\n'),
+        ('"poolName": "a"', '"type": "nv-ipam"'),
     ),
     "a single quote": (
         made(MELLANOX, "IPoIBNetwork", "  master: ib0\n  ipam: '{\"type\": \"it''s\"}'  # <- network.quote\n"),

@@ -567,6 +567,14 @@ ADMITTED = {
         "  nvIpam: {image: a, version: v1, repository: 'harbor.a-b.com:443/x__y/z-1.0'}\n"
         "  nicFeatureDiscovery: {image: a, version: v1, repository: my_registry/x}\n"
     ),
+    "networks without an IPAM, on purpose": "---\n".join(
+        made("NicNetwork", f"{{networkNamespace: a, ipam: '{{}}', {more}}}").replace("NicNetwork", kind)
+        for kind, more in (
+            ("HostDeviceNetwork", "resourceName: r"),
+            ("MacvlanNetwork", "master: ens1"),
+            ("IPoIBNetwork", "master: ib0"),
+        )
+    ),
     "a digest in capitals for the driver": cluster(
         "  ofedDriver: {image: d, repository: example.com/n, version: 'sha256:" + "0A" * 32 + "'}\n"
     ),

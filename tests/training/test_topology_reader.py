@@ -102,6 +102,13 @@ def test_what_is_behind_the_first_system_is_not_used():
     assert [finding.verdict for finding in check(PLAIN + '<system version="1"/><graphs version="1"/>')] == ["warn"] * 2
 
 
+def test_a_value_behind_a_blank_is_lost():
+    faulty = check(within('<nic><net name ="mlx5_0"  dev  ="0"/></nic>'))
+    assert [finding.message.partition(":")[0] for finding in faults(faulty)] == [
+        "a blank stands before '=' behind dev of <net>", "a blank stands before '=' behind name of <net>",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("form", READ)
 def test_what_nccl_reads_is_no_fault(form):
     assert faults(check(READ[form])) == []

@@ -215,7 +215,8 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
         except ValueError as error:
             yield manifest.fault(path, "network.json", f"this is not JSON: {error}")
             continue
-        if key == "ipam" and not (isinstance(value, dict) and isinstance(value.get("type"), str)):
+        # an empty object is no IPAM on purpose: macvlan, ipoib and host-device run none without a type
+        if key == "ipam" and value != {} and not (isinstance(value, dict) and isinstance(value.get("type"), str)):
             yield manifest.fault(path, "network.json", "this is not a JSON object with a 'type'")
         if "'" in text:
             yield manifest.fault(

@@ -106,6 +106,8 @@ def _limits(each: TopologyElement) -> Iterator[LineFinding]:
             yield at_line(child.line, f"NCCL ignores <{child.name}> in <{each.name}>", "warn")
     for name in each.twice:
         yield at_line(each.line, f"{name} of <{each.name}> is there twice", "warn")
+    for name in each.parted:
+        yield at_line(each.line, f"a blank stands before '=' behind {name} of <{each.name}>: NCCL loses its value")
     if each.has_apostrophes:
         yield at_line(each.line, "values in apostrophes are read by NCCL 2.27.3 and later", "warn")
     if each.dropped:

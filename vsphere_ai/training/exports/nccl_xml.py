@@ -37,7 +37,7 @@ class TopologyElement:
     """An element of a topology file: its name, attributes, children, and line.
 
     `dropped` are attributes that NCCL does not keep, since each blank takes the place of one; `twice` those that are
-    there twice; `has_apostrophes`: a value stands in apostrophes; `is_read`: NCCL reads this element where it is.
+    there twice; `parted` those with a blank before ``=``, whose value NCCL keeps without a name; `has_apostrophes`: a value stands in apostrophes; `is_read`: NCCL reads this element where it is.
     """
 
     name: str
@@ -46,6 +46,7 @@ class TopologyElement:
     children: list[TopologyElement] = field(default_factory=list)
     dropped: tuple[str, ...] = ()
     twice: tuple[str, ...] = ()
+    parted: tuple[str, ...] = ()
     has_apostrophes: bool = False
     is_read: bool = True
 
@@ -68,10 +69,15 @@ class _Tag:
         names = [name for name, _ in kept if name]
         twice = tuple(_shown(name) for number, name in enumerate(names) if name in names[:number])
         values.pop("", None)
+        parted = tuple(
+            _shown(next((before for before, _ in reversed(kept[:at]) if before), ""))
+            for at, (name, value) in enumerate(kept)
+            if value and not name
+        )
         dropped = tuple(_shown(name) for name, _ in over if name)
         return TopologyElement(
             _shown(self.name), values, self.line,
-            dropped=dropped, twice=twice, has_apostrophes=self.has_apostrophes, is_read=is_read,
+            dropped=dropped, twice=twice, parted=parted, has_apostrophes=self.has_apostrophes, is_read=is_read,
         )  # fmt: skip
 
 
