@@ -25,7 +25,7 @@ from support.pods import (
 )
 
 from vsphere_ai.addresses.pool import AddressPool, Affinity, PoolRoute
-from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
+from vsphere_ai.kubernetes.export_network_operator import RELEASE, NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.model.finding import worst
 from vsphere_ai.model.names.networks import address_range
@@ -190,6 +190,8 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
     whole = exported(seen(machine(1, [passed(0x15B3, 0x101B)])), NetworkOperatorOptions(functions=4))
     (policy,) = specs(whole, "SriovNetworkNodePolicy").values()
     assert (policy["numVfs"], policy["nicSelector"]) == (4, {"vendor": "15b3", "deviceID": "101b"})
+    (network,) = specs(whole, "SriovNetwork").values()
+    assert network == {"resourceName": policy["resourceName"], "networkNamespace": "default"}
     function = exported(seen(machine(1, [passed(0x15B3, 0x101E)])), OPERATOR)
     (network,) = specs(function, "HostDeviceNetwork").values()
     assert network["resourceName"] == "vf_101e"
@@ -198,6 +200,29 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
     assert list(specs(either, "SriovNetworkNodePolicy")) == ["pf-1019", "pf-101b"]
     other = exported(seen(machine(1, [passed(0x10DE, 0x20F1)])), OPERATOR)
     assert rules(other) == ["export.nothing"]
+
+
+@pytest.mark.parametrize(
+    ("release", "tag"),
+    [
+        ("26.7.1", "network-operator-v26.7.1"), ("v26.7.1", "network-operator-v26.7.1"),
+        ("26.7", "network-operator-v26.7.1"), ("26.10", "network-operator-v26.10.0"),
+        ("26.10.0-beta.3", "network-operator-v26.10.0-beta.3"),
+        ("network-operator-v26.7.1", "network-operator-v26.7.1"),
+        ("27.1.3", "network-operator-v27.1.3"), ("27.1", "27.1"), ("sha-abc", "sha-abc"), ("", RELEASE),
+    ],
+)  # fmt: skip
+def test_a_release_has_the_tag_of_its_images_and_a_newer_one_is_not_called_old(release, tag):
+    found = exported(seen(*rails(1)), NetworkOperatorOptions(release=release))
+    (policy,) = specs(found, "NicClusterPolicy").values()
+    assert policy["nvIpam"]["version"] == tag
+    assert "export.old-release" not in rules(found, "warn")
+
+
+def test_a_release_without_corrections_is_warned_of():
+    found = exported(seen(*rails(1)), NetworkOperatorOptions(release="26.1.2"))
+    assert "export.old-release" in rules(found, "warn")
+    assert list(specs(found, "NicClusterPolicy")) == ["nic-cluster-policy"]
 
 
 def test_both_families_are_in_one_network():

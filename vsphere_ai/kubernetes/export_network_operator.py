@@ -8,6 +8,7 @@ VM, is selected by its own name as `pfNames`); pkg/resources of github.com/Mella
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,19 +31,26 @@ OPERATOR, POOLS, SRIOV = (f"{each.GROUP}/{each.VERSION}" for each in (fields, nv
 NAMESPACE = "nvidia-network-operator"
 REPOSITORY = "nvcr.io/nvidia/mellanox"
 _RELEASES = dated_table("kubernetes/operators.yaml")
-RELEASE, RELEASE_READ = str(_RELEASES.values["network_operator"]), _RELEASES.read.isoformat()
+_TAG = "network-operator-v"
+RELEASE, RELEASE_READ = f"{_TAG}{_RELEASES.values['network_operator']}", _RELEASES.read.isoformat()
 """The newest release, and the day on which NVIDIA's list of images was read (Network Operator, platform support).
 
 NVIDIA supports the newest release, and corrects vulnerabilities in the one before. The fields that are written are
 those of 26.1 to 26.10.
 """
+_PATCHES = {patch.rpartition(".")[0]: patch for patch in _RELEASES.values["network_operator_patches"]}
+OLDEST = str(_RELEASES.values["network_operator_oldest"])
+"""The oldest release in which vulnerabilities are corrected; nothing is known of one that is newer than the table."""
+_VERSION = re.compile(rf"(?:{_TAG}|v)?((\d{{2,3}}\.\d{{1,2}})(\.\d{{1,3}}\S{{0,40}})?)", re.ASCII)
 MOST_PODS = 63
 """Pods that share an RDMA device, as in the operator's examples (``rdmaHcaMax``)."""
 
 
 @dataclass(frozen=True)
 class NetworkOperatorOptions:
-    """`release` is the tag of the operator's images (empty: `RELEASE`), `namespace` that of the pods' networks.
+    """`release` is the tag of the operator's images, or a release such as 26.7.1 (empty: `RELEASE`).
+
+    `namespace` is that of the pods' networks.
 
     `functions`: virtual functions to make of each NIC that a VM has as a whole.
     """
@@ -54,6 +62,7 @@ class NetworkOperatorOptions:
 
 def network_operator_findings(pods: Pods, options: NetworkOperatorOptions) -> Iterator[Finding]:
     """Yield the problems of these objects on these VMs, and what to know about them."""
+    yield from _release_findings(options.release)
     for network in pods.networks:
         if network.nic.type != "sriov":
             yield from mac_findings(network)
@@ -81,6 +90,27 @@ def network_operator_findings(pods: Pods, options: NetworkOperatorOptions) -> It
         yield Finding(of_vm(vms), "export.mixed", "fail", message, "write VMs with whole NICs by themselves")
 
 
+def tag_of(release: str) -> str:
+    """Return the tag of the images of a release such as ``26.7.1`` or ``26.7``; any other text is a tag itself."""
+    version = _VERSION.fullmatch(release)
+    if not release or version is None:
+        return release or RELEASE
+    patch = version[1] if version[3] else _PATCHES.get(version[2])
+    return f"{_TAG}{patch}" if patch else release
+
+
+def _release_findings(release: str) -> Iterator[Finding]:
+    version = _VERSION.fullmatch(release)
+    if version is not None and _order(version[2]) < _order(OLDEST):
+        message = f"NVIDIA corrected nothing in the release {version[2]} on {RELEASE_READ}: {OLDEST} was the oldest one"
+        help = "update the operator, one release after the other"
+        yield Finding(Subject("release", tag_of(release)), "export.old-release", "warn", message, help)
+
+
+def _order(release: str) -> list[int]:
+    return [int(part) for part in release.split(".")]
+
+
 def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Iterator[WrittenObject]:
     """Yield the objects: the cluster's policy, a pool per pool of the inventory, networks, policies of whole NICs."""
     resources = {n.name: n.name.replace("-", "_") for n in pods.networks if n.nic.type == "sriov"}
@@ -91,16 +121,18 @@ def network_operator_objects(pods: Pods, options: NetworkOperatorOptions) -> Ite
         yield _pool(pools[pool], pool, pods.pools[pool], shares)
     for network in pods.networks:
         yield _network(network, pools, resources.get(network.name, ""), options)
-    yield from (_passed(nic, options) for nic in pods.passed)
+    for nic in pods.passed:
+        yield from _passed(nic, options)
 
 
-def _passed(nic: NicModel, options: NetworkOperatorOptions) -> WrittenObject:
-    """Return the network of virtual functions, or the policy of whole NICs, that VMs have by DirectPath I/O."""
+def _passed(nic: NicModel, options: NetworkOperatorOptions) -> Iterator[WrittenObject]:
+    """Yield the network of virtual functions, or policy and network of whole NICs, that VMs have by DirectPath I/O."""
     ids = f"{nic.vendor}:{nic.device}"
     if nic.is_virtual:
         spec: Object = {"networkNamespace": options.namespace, "resourceName": f"vf_{nic.device}"}
         said = f"Virtual functions {ids} by DirectPath I/O."
-        return WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (said,))
+        yield WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (said,))
+        return
     spec = {
         "resourceName": f"pf_{nic.device}",
         "nodeSelector": {f"feature.node.kubernetes.io/pci-{nic.vendor}.present": "true"},
@@ -110,10 +142,12 @@ def _passed(nic: NicModel, options: NetworkOperatorOptions) -> WrittenObject:
         "isRdma": True,
     }
     said = f"NIC {ids}, a whole device by DirectPath I/O; its virtual functions are made in the guest."
-    more = f"Nodes are those with its label of Node Feature Discovery. Write a SriovNetwork for pf_{nic.device}."
-    return WrittenObject(
-        kubernetes_object(SRIOV, "SriovNetworkNodePolicy", f"pf-{nic.device}", spec, NAMESPACE), (said, more)
-    )
+    more = "Nodes are those with its label of Node Feature Discovery."
+    name = f"pf-{nic.device}"
+    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetworkNodePolicy", name, spec, NAMESPACE), (said, more))
+    network: Object = {"resourceName": f"pf_{nic.device}", "networkNamespace": options.namespace}
+    said = f"Network of pods with such a function; vCenter shows no address of {ids}: add 'ipam'."
+    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetwork", name, network, NAMESPACE), (said,))
 
 
 def _by_pool(pods: Pods) -> dict[str, tuple[HeldBlock, ...]]:
@@ -140,7 +174,7 @@ def _pool_findings(pool: str, shares: Sequence[HeldBlock]) -> Iterator[Finding]:
 
 
 def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptions) -> WrittenObject:
-    release = options.release or RELEASE
+    release = tag_of(options.release)
 
     def image(name: str, key: str = "", entries: Sequence[Object] = ()) -> Object:
         text: Object = {"config": _config(key, entries)} if key else {}

@@ -126,7 +126,12 @@ def spiderpool(request: ExportRequest, checked: Sequence[Path], form: str, fail_
 @gathering(
     "options",
     _network_operator,
-    click.option("--release", default="", metavar="TAG", help="Tag of the operator's images."),
+    click.option(
+        "--release",
+        default="",
+        metavar="TAG",
+        help="Release of the operator, such as 26.7.1, or the tag of its images; the output names the default.",
+    ),
     click.option(
         "--vfs",
         "functions",

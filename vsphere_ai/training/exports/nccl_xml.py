@@ -37,7 +37,8 @@ class TopologyElement:
     """An element of a topology file: its name, attributes, children, and line.
 
     `dropped` are attributes that NCCL does not keep, since each blank takes the place of one; `twice` those that are
-    there twice; `parted` those with a blank before ``=``, whose value NCCL keeps without a name; `has_apostrophes`: a value stands in apostrophes; `is_read`: NCCL reads this element where it is.
+    there twice; `parted` those with a blank before ``=``, whose value NCCL keeps without a name; `has_apostrophes`: a
+    value stands in apostrophes; `is_read`: NCCL reads this element where it is.
     """
 
     name: str
