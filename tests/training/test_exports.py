@@ -224,6 +224,7 @@ def test_files_of_others_that_are_right(name, text):
 
 
 # format, text, and the verdicts of the findings, the lines that they are on
+MACHINES_OF_DEEPSPEED = "distributed_type: DEEPSPEED\nnum_processes: 4\nnum_machines: 2\nmain_process_ip: a\n"
 READ = [
     ("hostfile", "a\tslots=8\n", ()),
     ("hostfile", "a slots = 8 max-slots=8 username=me\n// b\n/* c\nd */ e slots=2 # f\n", ()),
@@ -257,6 +258,10 @@ READ = [
     ("deepspeed", "a slots = 8\n", ("fail 1",)),
     ("accelerate", "distributed_type: FSDP\nnum_processes: 4\nfsdp_config: {}\n", ()),
     ("accelerate", "distributed_type: FSDP\n", ("warn 1",)),
+    ("accelerate", MACHINES_OF_DEEPSPEED, ("warn 1",)),
+    ("accelerate", f"{MACHINES_OF_DEEPSPEED}deepspeed_config: {{deepspeed_multinode_launcher: standard}}\n", ()),
+    ("accelerate", f"{MACHINES_OF_DEEPSPEED}deepspeed_config: {{deepspeed_hostfile: /hosts}}\n", ()),
+    ("accelerate", "distributed_type: DEEPSPEED\nnum_processes: 4\nnum_machines: 1\n", ()),
     ("accelerate", "num_processes: 2\n", ("fail 1",)),
     ("accelerate", "distributed_type: MULTI_GPU\nnum_processes: 1\n", ("warn 1",)),
     ("accelerate", "distributed_type: MULTI_GPU\nnum_processes: 2\ngpu_ids: '0'\n", ("fail 1",)),

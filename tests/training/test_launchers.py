@@ -210,6 +210,22 @@ def test_the_host_file_and_the_configuration_of_accelerate():
     }
 
 
+def test_accelerate_is_told_that_each_machine_starts_deepspeed():
+    made = launched("accelerate", accelerate={"distributed_type": "DEEPSPEED"})
+    found = yaml.safe_load(made.nodes[0].files[0].text)
+    assert found["deepspeed_config"] == {"deepspeed_multinode_launcher": "standard"}
+
+
+def test_pdsh_is_given_placeholders_and_no_variable_that_a_shell_would_read():
+    made = launched(
+        "deepspeed", deepspeed={"via": "pdsh"}, args=["--rank={rank}", "50%"], env={"NCCL_X": 'a"b', "A": 1}
+    )
+    first = made.nodes[0]
+    assert first.processes[0].argv[-2:] == ("--rank={rank}", "50%")
+    assert (first.processes[0].env.get("NCCL_X"), first.processes[0].env["A"]) == (None, "1")
+    assert json.loads(next(f.text for f in first.files if f.name == VARIABLES_FILE))["NCCL_X"] == 'a"b'
+
+
 @pytest.mark.parametrize(("chief", "servers"), [(False, 0), (True, 0), (False, 2), (True, 5)])
 def test_every_task_of_tensorflow_has_the_same_cluster_and_its_own_index(chief, servers):
     made = launched("tensorflow", 3, tensorflow={"chief": chief, "parameter_servers": servers})
@@ -281,6 +297,7 @@ REFUSED = [
     ("torchrun", {"torchrun": {"elastic": "3:4"}}, "launch.elastic"),
     ("torchrun", {"torchrun": {"legacy": True, "elastic": "2:4"}}, "launch.legacy"),
     ("deepspeed", {"deepspeed": {"via": "pdsh"}, "args": ["a b"]}, "launch.pdsh"),
+    ("deepspeed", {"deepspeed": {"via": "pdsh"}, "args": ["--name=%h"]}, "launch.pdsh"),
     ("deepspeed", {"deepspeed": {"via": "pdsh"}, "mpi": {"ssh_mesh": True}}, "launch.deepspeed-ssh"),
     ("horovod", {"mpi": {"ssh_mesh": True}}, "launch.horovodrun-ssh"),
     ("lightning", {"args": ["--num_nodes", "4"]}, "launch.lightning"),

@@ -45,6 +45,19 @@ def test_programs_that_a_node_has_to_have(mode, first, second):
     assert [set(own) for own in found.values()] == [first, second]
 
 
+@pytest.mark.parametrize(
+    ("via", "programs"), [("pdsh", {"ssh", "pdsh"}), ("openmpi", {"ssh", "ompi_info", "mpirun"}), ("no_ssh", set())]
+)
+def test_programs_that_deepspeed_runs_and_where_it_logs_in(via, programs):
+    made = launched("deepspeed", deepspeed={"via": via})
+    first, second = programs_of(made).values()
+    assert set(first) == {"python3", "deepspeed", *programs}
+    assert set(second) == ({"python3", "deepspeed"} if via == "no_ssh" else {"python3"})
+    assert made.logs_in_everywhere == (via != "no_ssh")
+    assert any("log in over SSH to the others and to itself" in note for note in made.notes) == (via != "no_ssh")
+    assert not launched("deepspeed", 1, deepspeed={"via": via}).logs_in_everywhere
+
+
 def test_an_elastic_job_says_its_fewest_nodes():
     assert launched("torchrun", 3, torchrun={"elastic": "2:4"}).fewest == 2
     assert launched("lightning", 3, torchrun={"elastic": "2:4"}).fewest == 2

@@ -20,6 +20,11 @@ BY_MPI = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
 }
 BY_TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1"}
+BY_DEEPSPEED = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4", "CROSS_RANK": "1"}
+BY_DEEPSPEED["CROSS_SIZE"] = "2"
+BY_HOROVOD = {"HOROVOD_RANK": "5", "HOROVOD_SIZE": "8", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "4"}
+BY_HOROVOD |= {"HOROVOD_CROSS_RANK": "1", "HOROVOD_CROSS_SIZE": "2"}
+EACH = [BY_MPI, BY_TORCHRUN, BY_DEEPSPEED, BY_HOROVOD]
 
 
 @pytest.fixture
@@ -33,13 +38,14 @@ def start(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("given", [BY_MPI, BY_TORCHRUN], ids=["mpirun", "torchrun"])
+@pytest.mark.parametrize("given", EACH, ids=["mpirun", "torchrun", "DeepSpeed", "Horovod"])
 def test_arguments_have_the_values_of_the_rank(start, given):
     words, env = json.loads(
         start("{rank}/{world_size}", "{node_rank}:{local_rank}", "{nodes}", "{{rank}}", **given).stdout
     )
     assert words == ["5/8", "1:1", "2", "{rank}"]
-    assert env.items() >= {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "NODE_RANK": "1"}.items()
+    assert env.items() >= {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "NODE_RANK": "1", "NNODES": "2"}.items()
+    assert env["LOCAL_WORLD_SIZE"] == "4"
 
 
 def test_variables_of_the_node_lie_beside_it(start, tmp_path):

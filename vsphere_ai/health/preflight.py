@@ -28,6 +28,9 @@ IP_AND_ICMP = 28
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+Logins = Literal["", "own", "mesh", "all"]
+
+
 @dataclass(frozen=True)
 class PreflightRequirements:
     """What is to be started. `processes` is how many a node gets, each with its own GPU; 0: at least one GPU.
@@ -35,7 +38,8 @@ class PreflightRequirements:
     `listens` are numbers of nodes, each with a port on which the job will listen there. `shared` are folders that
     every node has to have, `scripts` files that have to be the same on all. `programs` are those that a VM has to
     have, by its name; `python` is the job's. `packages` are Python packages that have to be the same everywhere, and
-    there. `logins`: rank 0's node logs in to the others, with `own` keys or with those of the run, `mesh`.
+    there. `logins`: rank 0's node logs in to the others, with `own` keys or with those of the run, `mesh`; `all`: with
+    own keys to itself as well.
     """
 
     processes: int = 0
@@ -46,7 +50,7 @@ class PreflightRequirements:
     python: str = "python3"
     packages: tuple[str, ...] = ()
     gpus: bool = True
-    logins: Literal["", "own", "mesh"] = ""
+    logins: Logins = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,8 @@ def preflight_findings(
     found += [_with_paths(f, both.get(f.target.name, [])) for f in ports]
     cut |= names_of(f for f in found if f.rule == "port-reach")
     if nodes and nodes[0].vm not in cut and not seen[nodes[0].vm].lacks:
-        found += _logins(nodes[0], [n for n in alive[1:] if n.vm not in cut], seen, wanted)
+        to = alive if wanted.logins == "all" else alive[1:]
+        found += _logins(nodes[0], [n for n in to if n.vm not in cut], seen, wanted)
     return tuple(found)
 
 
@@ -353,6 +358,11 @@ def _logins(
     remedy = (
         f"add the key of {head.vm} to authorized_keys and its host key to known_hosts, or set mpi: {{ssh_mesh: true}}"
     )
+    if wanted.logins == "all":
+        remedy = (
+            f"add the key of {head.vm} to authorized_keys there, on {head.vm} too, and the host keys to known_hosts, "
+            "or set deepspeed: {via: no_ssh}"
+        )
     if wanted.logins == "mesh":
         remedy = "look at sshd and the firewalls of the two guests"
     if len(wrong) == len(others) > 1:

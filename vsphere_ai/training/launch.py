@@ -76,6 +76,10 @@ class Launch:
     """Numbers of nodes, each with a port on which a process of the job listens there."""
     fewest: int | None = None
     """Nodes with which it goes on when others are lost; None: it needs all."""
+    programs: tuple[str, ...] = ()
+    """Programs that its launcher runs on rank 0's node."""
+    logs_in_everywhere: bool = False
+    """Its launcher logs in over SSH to rank 0's node as well, where it runs."""
 
     @property
     def has_logins(self) -> bool:
@@ -88,7 +92,13 @@ def programs_of(launch: Launch) -> dict[str, tuple[str, ...]]:
     own, ssh = launch.job.python, ("ssh",) if launch.has_logins else ()
     return {
         each.node.vm: tuple(
-            dict.fromkeys((own, *(process.argv[0] for process in each.processes), *(ssh if each.processes else ())))
+            dict.fromkeys(
+                (
+                    own,
+                    *(process.argv[0] for process in each.processes),
+                    *((*ssh, *launch.programs) if each.processes else ()),
+                )
+            )
         )
         for each in launch.nodes
     }

@@ -100,8 +100,22 @@ def _launch(document: Mapping[object, object], kind: str) -> Iterator[tuple[str,
         yield f"{kind} on one machine with gpu_ids {gpus}, one GPU, is refused", "fail"
     if machines is not None and machines > 1 and not document.get("main_process_ip"):
         yield "main_process_ip is missing, which more than one machine needs", "fail"
+    if kind == "DEEPSPEED" and machines is not None and machines > 1 and not _started_by_each(document):
+        yield (
+            "DeepSpeed on several machines is started by pdsh with deepspeed_hostfile, and without one each machine "
+            "trains alone; deepspeed_config: {deepspeed_multinode_launcher: standard} starts it on each",
+            "warn",
+        )
     if machines and processes and processes > 0 and processes % machines:
         yield "num_processes is of all machines, and no multiple of num_machines", "fail"
+
+
+def _started_by_each(document: Mapping[object, object]) -> bool:
+    """Return whether DeepSpeed has a host file, or is started on each machine (utils/launch.py)."""
+    own = document.get("deepspeed_config")
+    return isinstance(own, dict) and (
+        bool(own.get("deepspeed_hostfile")) or own.get("deepspeed_multinode_launcher") == "standard"
+    )
 
 
 def _number(document: Mapping[object, object], name: str) -> int | None:

@@ -33,7 +33,7 @@ def config(plan: LaunchPlan, number: int) -> str:
     """Return the configuration of a machine as YAML. Source: Accelerate, commands/config/config_args.py."""
     options = plan.job.accelerate
     several = plan.world_size > 1 or options.distributed_type != "MULTI_GPU"
-    values: dict[str, str | int | bool] = {
+    values: dict[str, str | int | bool | dict[str, str]] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": options.distributed_type if several else "NO",
         "mixed_precision": options.mixed_precision,
@@ -45,6 +45,9 @@ def config(plan: LaunchPlan, number: int) -> str:
         "rdzv_backend": "static",
         "same_network": True,
     }
+    if values["distributed_type"] == "DEEPSPEED":
+        # without it Accelerate runs DeepSpeed's own launcher, pdsh, on each machine (utils/launch.py)
+        values["deepspeed_config"] = {"deepspeed_multinode_launcher": "standard"}
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in values.items())
 
 

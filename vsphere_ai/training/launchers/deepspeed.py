@@ -2,7 +2,8 @@
 
 Source: DeepSpeed, launcher/runner.py and multinode_runner.py; its Open MPI runner takes the interface eth0 unless
 `--launcher_args` names another one. From the first node it hands over variables with certain names only (NCCL, PYTHON,
-UCX and a few more): each process gets the others, and the name of the run, from `rank.py` on its node.
+UCX and a few more): each process gets the others, and the name of the run, from `rank.py` on its node. It logs in to
+the first host of its host file, and pdsh to all of them. pdsh 2.34 replaces `%h`, `%n` and `%u` in commands.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from vsphere_ai.training.launchers.mpi import HOST_FILE, host_file, on_head, req
 from vsphere_ai.training.on_node import rank_file
 from vsphere_ai.training.placeholders import PER_RANK, names_in
 
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_@+=:,./-]|%(?![hnu%])|\{[a-z_]+\})*")
+"""What neither a shell nor pdsh changes; a placeholder in braces is none of a shell's."""
+LOGINS = "rank 0's node has to be able to log in over SSH to the others and to itself; via: no_ssh needs no login"
+PROGRAMS = {"pdsh": ("pdsh",), "openmpi": ("ompi_info", "mpirun")}
+"""Programs that DeepSpeed looks for and runs, by its launcher."""
 
 
 def launch(plan: LaunchPlan) -> Launch:
@@ -51,7 +56,13 @@ def _from_head(plan: LaunchPlan) -> Launch:
     own = f"--mca btl_tcp_if_include {networks} --mca oob_tcp_if_include {networks}"
     launcher_args = ("--launcher_args", own) if via == "openmpi" and len(plan.nodes) > 1 else ()
     argv = (*_start(plan), "--launcher", via, *launcher_args, *_program(plan, what, by_rank=True))
-    return replace(on_head(plan, argv, shared), mode="deepspeed", notes=_notes(plan))
+    if via == "pdsh":  # DeepSpeed writes `export NAME=VALUE;`, in double quotes at most: rank.py has what a shell reads
+        shared = {name: value for name, value in shared.items() if _PLAIN.fullmatch(value)}
+    made = on_head(plan, argv, shared)
+    several = len(plan.nodes) > 1
+    programs = PROGRAMS[via] if several else ()
+    notes = (LOGINS,) if several else ()
+    return replace(made, mode="deepspeed", notes=notes, programs=programs, logs_in_everywhere=several)
 
 
 def _start(plan: LaunchPlan) -> tuple[str, ...]:
@@ -73,6 +84,6 @@ def _program(plan: LaunchPlan, what: tuple[str, ...], by_rank: bool) -> tuple[st
 def _notes(plan: LaunchPlan) -> tuple[str, ...]:
     job = plan.job
     without = "--no_local_rank" in job.deepspeed.arguments or job.command is not None
-    if without or job.deepspeed.via != "no_ssh" or set(names_in(job.what)) & set(PER_RANK):
+    if without or set(names_in(job.what)) & set(PER_RANK):
         return ()
     return ("DeepSpeed gives the script an argument --local_rank=N, unless its arguments have --no_local_rank",)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Start of one process on a node: variables of its rank from those of mpirun, and placeholders in its arguments.
+"""Start of one process on a node: variables of its rank from those of its launcher, and placeholders in its arguments.
 
 It runs on nodes, with Python 3.7 or later and nothing else: ``rank.py COMMAND...`` becomes the command. Open MPI counts
 in OMPI_COMM_WORLD_NODE_RANK the processes of a node; the number of the node is the rank divided by the local size.
@@ -24,10 +24,30 @@ NAMES = {
     "master_addr": "MASTER_ADDR",
     "master_port": "MASTER_PORT",
 }
+BY_HOROVOD = {
+    "RANK": "HOROVOD_RANK",
+    "WORLD_SIZE": "HOROVOD_SIZE",
+    "LOCAL_RANK": "HOROVOD_LOCAL_RANK",
+    "LOCAL_WORLD_SIZE": "HOROVOD_LOCAL_SIZE",
+    "NODE_RANK": "HOROVOD_CROSS_RANK",
+    "GROUP_RANK": "HOROVOD_CROSS_RANK",
+    "NNODES": "HOROVOD_CROSS_SIZE",
+}
+"""Source: Horovod 0.28.1, runner/gloo_run.py, `create_slot_env_vars`."""
+BY_DEEPSPEED = {
+    "LOCAL_WORLD_SIZE": "LOCAL_SIZE",
+    "NODE_RANK": "CROSS_RANK",
+    "GROUP_RANK": "CROSS_RANK",
+    "NNODES": "CROSS_SIZE",
+}
+"""Source: DeepSpeed 0.19.8, launcher/launch.py and constants.py; it sets RANK, LOCAL_RANK and WORLD_SIZE itself."""
 
 
 def of_rank(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a rank, by those of mpirun or of torchrun; empty where neither has started it."""
+    """Return the variables of a rank, by those of what has started it; empty where that sets none.
+
+    mpirun, horovodrun without MPI (Gloo), torchrun, and DeepSpeed's launcher of a node, in this order.
+    """
     rank, size = environment.get("OMPI_COMM_WORLD_RANK"), environment.get("OMPI_COMM_WORLD_LOCAL_SIZE")
     if rank is not None and size is not None:
         world = int(environment["OMPI_COMM_WORLD_SIZE"])
@@ -41,14 +61,15 @@ def of_rank(environment: Mapping[str, str]) -> dict[str, str]:
             "GROUP_RANK": node,
             "NNODES": str(-(-world // int(size))),
         }
-    if "RANK" not in environment:
-        return {}
-    found = {}
+    own = {ours: environment[theirs] for ours, theirs in BY_HOROVOD.items() if theirs in environment}
+    if own or "RANK" not in environment:
+        return own
+    own = {ours: environment[theirs] for ours, theirs in BY_DEEPSPEED.items() if theirs in environment}
     if "GROUP_RANK" in environment:
-        found["NODE_RANK"] = environment["GROUP_RANK"]
+        own["NODE_RANK"] = environment["GROUP_RANK"]
     if "WORLD_SIZE" in environment and "LOCAL_WORLD_SIZE" in environment:
-        found["NNODES"] = str(-(-int(environment["WORLD_SIZE"]) // int(environment["LOCAL_WORLD_SIZE"])))
-    return found
+        own["NNODES"] = str(-(-int(environment["WORLD_SIZE"]) // int(environment["LOCAL_WORLD_SIZE"])))
+    return own
 
 
 def filled(text: str, environment: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.app.training.nodes.pci import placed_nodes
 from vsphere_ai.connect.secure_shell.guest_ssh import GuestSsh
 from vsphere_ai.connect.secure_shell.guest_survey import GuestConnections
-from vsphere_ai.health.preflight import PreflightRequirements
+from vsphere_ai.health.preflight import Logins, PreflightRequirements
 from vsphere_ai.training.job import TrainingJob
 from vsphere_ai.training.launch import Launch, programs_of
 from vsphere_ai.training.launchers import launch
@@ -65,8 +65,14 @@ def _wanted(made: Launch) -> PreflightRequirements:
         programs_of(made),
         job.python,
         gpus=any(each.node.gpus for each in made.nodes),
-        logins="" if not made.has_logins else "mesh" if made.needs_mesh else "own",
+        logins=_logins(made),
     )
+
+
+def _logins(made: Launch) -> Logins:
+    if made.has_logins:
+        return "mesh" if made.needs_mesh else "all" if made.logs_in_everywhere else "own"
+    return ""
 
 
 def run_status(request: RunRequest, emit: Emit = ignore) -> LaunchResult:

@@ -221,11 +221,15 @@ class _Preflight:
         self.survey.ask(ends)  # what is not ended ends by itself
 
     def logins(self, port: int) -> None:
-        """Log in from rank 0's node to the others; for a key that comes with the run, only connect to the port."""
+        """Log in from rank 0's node to the others, and to itself where the launcher does.
+
+        For a key that comes with the run, only connect to the port.
+        """
         alive = self._alive()
         if not self.wanted.logins or not alive[1:] or alive[0].vm != self.nodes[0].vm:
             return
-        others, head = [node.address for node in alive[1:]], alive[0].vm
+        to = alive if self.wanted.logins == "all" else alive[1:]
+        others, head = [node.address for node in to], alive[0].vm
         if self.wanted.logins == "mesh":
             answers = self._ask({head: _connecting([(address, port) for address in others])})
             found = {
