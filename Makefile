@@ -143,7 +143,7 @@ types: $(VENV)/.installed-dev  ## mypy --strict
 	@$(BIN)/mypy -p vsphere_ai -p tools
 
 architecture: $(VENV)/.installed-dev  ## modules and dependencies, sizes, a test and a page for every kind, what the scaffolds write
-	@$(BIN)/python -m pytest tests/test_architecture.py tests/tools/test_new_scaffolds.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(SHARED) tests/test_architecture.py tests/tools/test_new_scaffolds.py $(PYTEST_ARGS)
 
 SINCE ?=
 

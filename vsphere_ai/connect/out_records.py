@@ -136,7 +136,7 @@ class OutRecord:
     def _set(self, ref: str, value: str) -> bool:
         """Set the attribute of a folder; False when vCenter does not keep so long a value."""
         try:
-            # nobody else writes this value: to set it twice is to set it
+            # no other run writes this value: to set it twice is to set it
             arguments: PlainObject = {"entity": ref, "key": self._key, "value": value}
             self.vcenter.call(_manager(self.vcenter), "SetField", arguments, repeatable=True)
         except VimFault as error:
