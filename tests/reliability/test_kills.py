@@ -14,7 +14,7 @@ from support.gates import LONG
 from support.seeds import FULL, cases, chance
 
 
-@pytest.mark.parametrize("number", cases(8, 200))
+@pytest.mark.parametrize("number", cases(5, 200))
 def test_killed_at_any_time(mission, number):
     after = chance("kill", number).uniform(0.1, 1.05) * mission.seconds
     print(f"killed after {after:.3f} s")
@@ -53,7 +53,7 @@ def seconds_to_go_on(mission, point):
     return (datetime.fromisoformat(first) - began).total_seconds()
 
 
-@pytest.mark.parametrize("number", cases(4, 50))
+@pytest.mark.parametrize("number", cases(2, 50))
 def test_killed_again_while_it_is_resumed(mission, number):
     """Twice at least: a chain in which a command ended before its turn is begun anew, and its kills come sooner."""
     random = chance("chain", number)
