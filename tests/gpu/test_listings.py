@@ -180,12 +180,20 @@ WORKING = QUERY.replace("0, 0", "1, 0", 1).replace("3B", "5E").replace("GPU-1", 
         (15, "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system to recover"
              " this GPU\n", "GPU is lost.  Reboot the system to recover this GPU", None),
         (255, "Unable to determine the device handle for GPU0: 0000:3B:00.0: Unknown Error\n", "Unknown Error", None),
+        (255, "Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error\n", "Unknown Error", None),
+        (0, QUERY.replace("0, 0", "[Unknown Error], 0", 1), "Unknown Error", False),
     ],
 )  # fmt: skip
 def test_a_gpu_in_trouble_leaves_the_others_readable(status, row, fault, mode):
     found = {gpu.pci: gpu for gpu in parsers.parse_gpus(status, row + WORKING)}
     assert (found["0000:3b:00.0"].fault, found["0000:3b:00.0"].mig_current) == (fault, mode)
     assert found["0000:5e:00.0"] == parsers.parse_gpus(0, WORKING)[0]
+
+
+def test_the_domain_of_a_lost_gpus_address_is_not_its_number():
+    text = "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.\n"
+    lost = next(gpu for gpu in parsers.parse_gpus(15, text + WORKING) if gpu.pci == "0000:3b:00.0")
+    assert lost.index is None
 
 
 def test_a_host_with_a_lost_gpu_alone_is_an_error_with_the_text():
@@ -195,7 +203,8 @@ def test_a_host_with_a_lost_gpu_alone_is_an_error_with_the_text():
 
 
 def test_unknown_memory_is_none():
-    assert parsers.parse_gpus(0, QUERY.replace("40960", "[N/A]"))[0].memory_mib is None
+    for text in ("[N/A]", "0"):
+        assert parsers.parse_gpus(0, QUERY.replace("40960", text))[0].memory_mib is None
 
 
 def test_old_listing_of_compute_instances_without_placement():

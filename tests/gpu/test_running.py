@@ -189,3 +189,24 @@ def test_the_head_that_nvidia_smi_q_prints_is_passed_over_and_is_no_answer_by_it
         parse_running(0, head)
     with pytest.raises(UnreadableOutput):
         parse_running(0, head + "Something else\n" + gpu)
+    section = "vGPU Driver Capability\n    Heterogenous Multi-vGPU : Supported\nSomething new : 5\n"
+    assert parse_running(0, head + section + gpu) == ()
+
+
+LOST = (
+    "Unable to determine the device handle for GPU{}0000:AF:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOST.format(" ") + CAPTURED, CAPTURED + LOST.format("1: "), LOST.format("") + CAPTURED,
+        "GPU 00000000:AF:00.0\n    Active vGPUs                          : N/A\n" + CAPTURED,
+        "GPU 00000000:AF:00.0\n    Active vGPUs                          : [GPU is lost]\n" + CAPTURED,
+    ],
+)  # fmt: skip
+def test_a_gpu_in_trouble_leaves_the_vgpus_of_the_others_readable(text):
+    assert parse_running(15 if "device handle" in text else 0, text) == parse_running(0, CAPTURED)
+    with pytest.raises(UnreadableOutput):
+        parse_running(15, text.replace(CAPTURED, "") if "device handle" in text else text)

@@ -36,8 +36,8 @@ _NO_VALUE = re.compile(
     r"\[?(?:Unknown Error|GPU is lost|GPU requires reset|Insufficient Permissions|Function Not Found)\]?|ERR!"
 )
 LOST_GPU = re.compile(
-    r"Unable to determine the device handle for GPU ?(?P<index>\d+)?(?:: ?| )"
-    r"(?P<bus>[0-9A-F]+:[0-9A-F:.]+): (?P<text>.+)",
+    r"Unable to determine the device handle for GPU ?(?:(?P<index>\d{1,3}): ?)?"
+    r"(?P<bus>(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]): (?P<text>.+)",
     re.IGNORECASE,
 )
 """The line of a GPU that does not answer at all; the other GPUs may be listed beside it, whatever the exit code."""
@@ -256,12 +256,13 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
         raise unreadable(0, stdout)
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
-    mib = int(size[1]) if size else None
+    mib = (int(size[1]) or None) if size else None  # no GPU has 0: one in trouble may print it
     name, uuid, driver = (text if has_value(text) else "" for text in (name, uuid, driver))
     fault = fault_of(row, row) or mode_fault(current, pending)
     modes = MODES.get(current), MODES.get(pending)
     try:
-        return GpuStatus(int(index), normal_pci(bus), name, uuid, *modes, mib, driver, fault)
+        number = int(index) if has_value(index) else None
+        return GpuStatus(number, normal_pci(bus), name, uuid, *modes, mib, driver, fault)
     except ValueError:
         raise unreadable(0, stdout) from None
 

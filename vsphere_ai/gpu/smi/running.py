@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vsphere_ai.gpu.smi.listings import UnreadableOutput, unreadable
+from vsphere_ai.gpu.smi.listings import LOST_GPU, UnreadableOutput, has_value, unreadable
 from vsphere_ai.model.names.pci_address import normal_pci
 
 NOT_AVAILABLE = ("N/A", "[N/A]", "Not Available", "")
@@ -73,23 +73,25 @@ class RunningVgpu:
         return "" if date is None or date in NOT_AVAILABLE else date
 
 
-_HEAD = ("Timestamp", "Driver Version", "CUDA Version", "vGPU Driver Capability", "Attached GPUs")
-
-
 class _Line(NamedTuple):
     depth: int
     """Blanks before it."""
     key: str
     value: str | None
     """None for the title of a section."""
+    text: str
 
 
 def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
     """Read ``nvidia-smi vgpu -q``; empty when no vGPU runs. `UnreadableOutput` where VMs or GPUs cannot be identified.
 
     Keys and sections that are not known are passed over: those of captures differ from driver to driver (R470 to R595).
+    A GPU that does not answer has no vGPUs here, and hides none of the others.
     """
     lines = list(_lines(stdout))
+    if any(line.depth == 0 and _GPU.fullmatch(line.key) for line in lines):
+        lines = [line for line in lines if LOST_GPU.fullmatch(line.text) is None]
+        status = 0 if len(lines) < len(list(_lines(stdout))) else status
     if lines and all(line.value is None and NO_VGPU_DRIVER.fullmatch(line.key) for line in lines):
         return ()
     if status != 0 or not lines:
@@ -105,8 +107,13 @@ def parse_running(status: int, stdout: str) -> tuple[RunningVgpu, ...]:
 
 
 def _is_head(part: Sequence[_Line]) -> bool:
-    """Return whether a part is a line before the GPUs, as those at the head of ``nvidia-smi -q``."""
-    return len(part) == 1 and (part[0].key in _HEAD or re.fullmatch(r"=+[^=]+=+", part[0].key) is not None)
+    """Return whether a part is a line or a section before the GPUs, as ``nvidia-smi -q`` has them, of any driver."""
+    title, *rest = part
+    if title.key.startswith("GPU "):
+        return False
+    if not rest:
+        return title.value is not None or re.fullmatch(r"=+[^=]+=+", title.key) is not None
+    return all(line.value is not None and line.key != "vGPU ID" for line in rest)
 
 
 def _lines(stdout: str) -> Iterator[_Line]:
@@ -119,7 +126,7 @@ def _lines(stdout: str) -> Iterator[_Line]:
         key, colon, value = text.partition(" : ")
         if not colon and text.endswith(" :"):
             key, colon = text[:-2], ":"
-        yield _Line(depth, key.strip(), value.strip() if colon else None)
+        yield _Line(depth, key.strip(), value.strip() if colon else None, text)
 
 
 def _parts(lines: Sequence[_Line], depth: int) -> Iterator[Sequence[_Line]]:
@@ -144,7 +151,8 @@ def _gpu(lines: Sequence[_Line]) -> Iterator[RunningVgpu]:
     for part in _parts(rest, rest[0].depth):
         first = part[0]
         if first.key == "Active vGPUs":
-            active = _number(first)
+            # of a GPU in trouble there is a phrase, and no vGPU
+            active = 0 if not has_value(first.value or "") or first.value in NOT_AVAILABLE else _number(first)
         elif first.key == "vGPU ID":
             found += 1
             yield _vgpu(pci, part)
