@@ -63,6 +63,14 @@ def test_unknown_device():
     assert board_of_device(0x1234) is None
 
 
+@pytest.mark.parametrize("text", ["20b3", "0x20B3", "10de:20b3", "0x20B310DE"])
+def test_a_board_is_found_by_its_device_id_in_any_spelling(text):
+    assert board(text).key == "a100-64gb"
+    assert board(text.lower().replace("20b3", "230e")).key == "h20-96gb"
+    with pytest.raises(UnknownBoard):
+        board(text.lower().replace("20b3", "ffff"))
+
+
 def test_unknown_board_suggests():
     with pytest.raises(UnknownBoard) as error:
         board("a100-40")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -12,6 +13,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.model.dated_table import dated_table
 
 Count = int | None
+_DEVICE_ID = re.compile(r"(?:0x|10de:)?([0-9a-f]{4})(?:10de)?")
 NO_PLACEMENTS = "placements of this board are not published; they are read from the host, at the latest once MIG is on"
 
 
@@ -186,8 +188,13 @@ def boards() -> tuple[Board, ...]:
 
 
 def board(key: str) -> Board:
-    """Return the board with that key, e.g. ``a100-40gb``; `UnknownBoard` with the nearest names if there is none."""
+    """Return the board with that key, e.g. ``a100-40gb``; `UnknownBoard` with the nearest names if there is none.
+
+    A PCI device id in hexadecimal is one, too, as lspci (``10de:20f1``) and nvidia-smi (``0x20F110DE``) write it.
+    """
     asked = key.lower()
+    if (device := _DEVICE_ID.fullmatch(asked)) and (found := board_of_device(int(device[1], 16))) is not None:
+        return found
     for each in boards():
         if asked == each.key or asked in each.also_called:
             return each

@@ -264,7 +264,10 @@ class _EntryReader:
 
 
 def _wrong(entry: Mapping[str, object], key: str) -> str:
-    return f"{key} is {entry[key]!r}" if key in entry else f"{key} is missing"
+    if key not in entry:
+        return f"{key} is missing"
+    value = entry[key]
+    return f"{key} is {list(value) if isinstance(value, tuple) else value!r}"
 
 
 def _device_of(text: str) -> tuple[int, int | None] | None:
