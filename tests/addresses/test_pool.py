@@ -171,6 +171,8 @@ def test_reserved_addresses_are_never_given():
         ({"subnet": "10.0.0.0/24", "gateway": "10.0.0.5", "ranges": ("10.0.0.1-10.0.0.9",)}, "is one of the ranges"),
         ({"subnet": "10.0.0.0/24", "routes": ({"to": "0.0.0.0/0", "via": "10.0.0.1"},)}, "is the default route"),
         ({"subnet": "10.0.0.0/24", "routes": ({"to": "10.1.0.0/16", "via": "10.1.0.1"},)}, "is not inside of"),
+        ({"subnet": "10.0.0.0/24", "gateway": "10.0.0.1", "routes": ({"to": "fd00::/64"},)}, "is no network of IPv4"),
+        ({"subnet": "fd00::/64", "gateway": "fd00::1", "routes": ({"to": "10.0.0.0/8"},)}, "is no network of IPv6"),
         ({"subnet": "10.0.0.0/24", "per_node": 23}, "does not fit into"),
         ({"subnet": "10.0.0.0/24", "per_node": 33}, "does not fit into"),
         ({"subnet": "10.0.0.0/24", "per_node": 27, "ranges": ("10.0.0.1",)}, "exclude each other"),

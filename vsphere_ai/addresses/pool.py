@@ -178,6 +178,12 @@ class AddressPool(PoolPart):
                 raise ValueError(
                     f"the gateway {text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}"
                 )
+        for route in self.routes:
+            if ip_network(route.to).version != self.version:
+                raise ValueError(
+                    f"{route.to} is no network of IPv{self.version}, as {self.subnet} is\n"
+                    f"write the route in a pool of IPv{ip_network(route.to).version}"
+                )
         if self.gateway and self.ranges and any(address(self.gateway) in r for r in self._given()):
             raise ValueError(f"the gateway {self.gateway} is one of the ranges\nadd it to 'exclude'")
         if self.per_node is not None and not self.network.prefixlen <= self.per_node <= self.network.max_prefixlen:
