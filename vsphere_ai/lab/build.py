@@ -19,6 +19,7 @@ from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.gpu import LabGpu
 from vsphere_ai.lab.hardware.host import LabHost
 from vsphere_ai.lab.hardware.mainboard import Mainboard
+from vsphere_ai.lab.hardware.pci_names import slot_of
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import datastores
 from vsphere_ai.lab.managed.clusters import cluster, cluster_rules, resource_pools
@@ -256,9 +257,9 @@ def _mainboard(scenario: Scenario, spec: HostSpec) -> Mainboard:
 def _gpus(spec: HostSpec, host: str) -> Iterator[LabGpu]:
     for index, slot in enumerate(spec.gpus):
         gpu = LabGpu.of(
-            index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None
+            index, slot_of(slot.pci), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None
         )
-        gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
+        gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot_of(slot.pci)}')}"
         gpu.numa_node, gpu.bridges, gpu.link = slot.numa, slot.bridges, slot.link
         gpu.configured = cast(Any, slot.graphics_type)
         gpu.vgpu_mode = cast(Any, slot.vgpu_mode)
@@ -275,7 +276,7 @@ def _device_group(group: DeviceGroup) -> parts.LabDeviceGroup:
 def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
     made = parts.Pnic(
         name=nic.name,
-        pci=nic.pci.lower(),
+        pci=slot_of(nic.pci),
         mac=f"0c:42:a1:{host >> 8 & 0xFF:02x}:{host & 0xFF:02x}:{index:02x}",
         link_up=nic.link_up,
         vfs_configured=nic.vfs,

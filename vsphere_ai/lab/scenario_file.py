@@ -14,6 +14,7 @@ from typing import Any
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab.hardware.boards import board_keys
 from vsphere_ai.lab.hardware.mainboard import GENERATIONS
+from vsphere_ai.lab.hardware.pci_names import slot_of
 from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario.hosts import NIC_TYPES
@@ -218,7 +219,7 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
             hosts.add(name)
         if host.cluster and host.cluster not in clusters:
             yield Diagnostic(mark, f"host {host.name!r} is in cluster {host.cluster!r}, which is not described")
-        slots = [g.pci.lower() for g in host.gpus] + [n.pci.lower() for n in host.nics]
+        slots = [slot_of(pci) or pci for pci in (*(g.pci for g in host.gpus), *(n.pci for n in host.nics))]
         for pci in sorted({p for p in slots if slots.count(p) > 1}):
             yield Diagnostic(mark, f"{pci} of {host.name!r} is described twice")
         for group in host.device_groups:

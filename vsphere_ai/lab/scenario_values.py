@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import re
 
+from vsphere_ai.lab.hardware.pci_names import slot_of
+
 # XML 1.0, section 2.2: what no document of the vSphere API can hold
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_PCI = (re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"), 'a PCI address, such as "0000:3b:00.0"')
 _VERSION = (re.compile(r"\d+\.\d+\.\d+"), "a version, such as 7.0.2")
 _NUMBER = (re.compile(r"\d+"), "a build number")
 _NAMED = (re.compile(r"(?s).+"), "a name")
 SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
-    ("Gpu", "pci"): _PCI,
-    ("Nic", "pci"): _PCI,
     ("Gpu", "device_id"): (re.compile(r"(0[xX])?[0-9a-fA-F]{1,4}|"), "four hexadecimal digits"),
     ("Host", "version"): _VERSION,
     ("VCenter", "version"): _VERSION,
@@ -91,6 +90,8 @@ def fault_in_text(text: str, where: tuple[str, str]) -> str:
     """Return what is wrong with a text in the field `where`, a class and a field name; empty when nothing is."""
     if NOT_XML.search(text):
         return f"{where[1]} holds a character that the vSphere API cannot carry"
+    if where[1] == "pci":
+        return "" if slot_of(text) else f'pci must be a PCI address, such as "0000:3b:00.0", not {text!r}'
     shape = SHAPES.get(where)
     return f"{where[1]} must be {shape[1]}, not {text!r}" if shape and not shape[0].fullmatch(text) else ""
 

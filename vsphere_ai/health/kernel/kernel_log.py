@@ -19,7 +19,7 @@ LONGEST_LINE = 4096
 MOST_EVENTS = 10_000
 XID = re.compile(r"NVRM:\s*Xid\s*\((?P<dev>[^)]*)\):\s*(?P<xid>\d+)\b[,:]?\s*(?P<text>.*)")
 SXID = re.compile(r"SXid\s*\(PCI:(?P<dev>[^)]*)\):\s*(?P<sxid>\d+),\s*(?P<sev>Fatal|Non-fatal)[,:]?\s*(?P<text>.*)")
-OFF_THE_BUS = re.compile(r"NVRM:\s*(?:The NVIDIA )?GPU\s*(?P<dev>[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+)")
+OFF_THE_BUS = re.compile(r"NVRM:\s*(?:The NVIDIA )?GPU\s*(?P<dev>(?:[0-9A-Fa-f]+:)?[0-9A-Fa-f]+:[0-9A-Fa-f.]+)")
 FALLEN = "fallen off the bus"
 INIT_FAILED = re.compile(r"NVRM:.*RmInitAdapter failed!?.*")
 PORT = re.compile(
@@ -117,7 +117,7 @@ def nvlink_code(text: str) -> int | None:
 def normal(line: str) -> str:
     """Return a line without what differs from boot to boot: times, addresses, numbers of processes and of devices."""
     text = BRACKETED.sub("", ISO.sub("", line)).strip()
-    text = re.sub(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", "PCI", text, flags=re.IGNORECASE)
+    text = re.sub(r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", "PCI", text, flags=re.IGNORECASE)
     text = re.sub(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", "MAC", text, flags=re.IGNORECASE)
     text = re.sub(r"\b0x[0-9a-f]+\b|\b(?=\w*\d)[0-9a-f]{8,}\b", "HEX", text, flags=re.IGNORECASE)
     return re.sub(r"\d+", "N", text)

@@ -25,6 +25,7 @@ from vsphere_ai.lab.faults.rules import (
     FaultRule,
     When,
 )
+from vsphere_ai.lab.hardware.pci_names import slot_of
 from vsphere_ai.lab.input_file import InputFile, is_scalar, written
 from vsphere_ai.language.yaml_files.yaml import YamlNode
 
@@ -35,7 +36,6 @@ LONGEST = 3600.0
 
 _DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
-_PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
 def load(path: Path) -> tuple[FaultRule, ...]:
@@ -176,11 +176,11 @@ class _Reader:
             return Action(word, number=self.whole(node, word, 1, 9999))
         if kind == "fault" and not _is_fault(text):
             self.say(node, f"the API has no fault type '{text}'", _EXAMPLES[kind])
-        if kind == "pci" and not _PCI.fullmatch(text):
+        if kind == "pci" and not slot_of(text):
             self.say(node, f"'{text}' is not a PCI address", _EXAMPLES[kind])
         if kind == "address" and not _is_address(text):
             self.say(node, f"'{text}' is not an IP address", _EXAMPLES[kind])
-        return Action(word, value=text.lower() if kind == "pci" else text)
+        return Action(word, value=slot_of(text) if kind == "pci" else text)
 
     def when(self, node: YamlNode | None, action: Action) -> When:
         if not action.word:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from textwrap import wrap
 
+from vsphere_ai.lab.hardware.pci_names import slot_of
+
 KINDS: Mapping[str, tuple[str, ...]] = {
     "gpu-slow": ("host", "gpu", "vm", "factor"),
     "gpu-missing": ("vm",),
@@ -102,7 +104,8 @@ def _defect(given: object) -> Defect:
             raise ValueError(f"'{kind}' has no '{name}'; it may have: {', '.join(KINDS[kind])}")
         if name in NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"'{name}' of '{kind}' must be a number")
-    return Defect(kind, rest)
+    gpu = rest.get("gpu")
+    return Defect(kind, {**rest, "gpu": slot_of(gpu) or gpu} if isinstance(gpu, str) else rest)
 
 
 class Defects:

@@ -12,6 +12,7 @@ from vsphere_ai.fabric import networks
 from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.fabric.networks import PLAIN
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.names.pci_address import read_pci
 from vsphere_ai.model.view import View
 
 TYPES = {
@@ -113,7 +114,7 @@ def function_of(device: Mapping[str, Any]) -> str | None:
     if device["_typeName"] != TYPES["sriov"]:
         return None
     pci = str(function.get("id") or AUTOMATIC)
-    return "auto" if pci.startswith("Automatic") else pci
+    return "auto" if pci.startswith("Automatic") else read_pci(pci)
 
 
 def sriov_backing(function: str) -> dict[str, object]:

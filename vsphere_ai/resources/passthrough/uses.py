@@ -49,7 +49,7 @@ def use_problems(target: Target, view: View, address: str, state: pci.Passthroug
 
 def _of_host(facts: Facts, address: str) -> Iterator[str]:
     for nic in facts.get(NICS) or ():
-        if nic.get("pci") == address:
+        if read_pci(str(nic.get("pci"))) == address:
             switches = (name for name, nics in _switches(facts) if nic["key"] in nics)
             yield from (f"{nic['device']}, an uplink of {name}" for name in switches)
     for hba in facts.get(HBAS) or ():
@@ -76,7 +76,7 @@ def taken_problems(target: Target, view: View, address: str) -> Iterator[Problem
         having = [
             d
             for d in view.facts(vm.ref).get("config.hardware.device", ())
-            if address in ((b := d.get("backing") or {}).get("id"), b.get("assignedId"))
+            if address in {read_pci(str((d.get("backing") or {}).get(name))) for name in ("id", "assignedId")}
         ]
         stated = view.said(PciDevices, vm.ref)
         keeps = stated is None or any(d.host_device == address for d in stated.devices or ())
