@@ -72,6 +72,7 @@ BIG = {"summary.effectiveMemory": 4_096_000, "summary.effectiveCpu": 640_000}
     (14, {}, vm(cpus=20, latency_high=True, reserved_mhz=40_000), "no", "InsufficientHostCpuCapacityFault"),
     (14, {}, vm(cpus=20, latency_high=True, reserved_mhz=40_000, threads_per_core=2), "yes", ""),
     (25, {}, vm(version=21), "no", "VirtualHardwareVersionNotSupported"),
+    ("newer", {"config.product": {"version": "99.0.0"}}, vm(version=98), "unknown", ""),
     ("disconnected", {"runtime.connectionState": "disconnected"}, vm(), "no", "HostNotConnected"),
 )
 def the_host_itself(host, machine, verdict, fault):

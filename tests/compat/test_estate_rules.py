@@ -60,6 +60,14 @@ def test_the_lowest_host_decides_on_the_hardware_version(world):
     assert "7.0.2" in finding.remedy
 
 
+def test_an_esxi_that_is_newer_than_the_table_is_not_too_old(world):
+    newer = world.view({world.host.ref: {"config.product": {"version": "99.0.0", "build": "1"}},
+                        world.vm.ref: {"config.version": "vmx-98"}})  # fmt: skip
+    (finding,) = RULES["vm.hardware-hosts"].check(world.vm, newer)
+    assert finding.verdict == "unknown"
+    assert "99.0.0 is newer" in finding.message
+
+
 def test_hosts_a_vm_cannot_run_on_anyway_do_not_count(world):
     old = second_host(world, **{"config.product": {"version": "7.0.0", "build": "1"}})
     only_first = {"profiles": ("grid_a100-20c",), "runs_on": lambda host, view: host.name == "esx01"}

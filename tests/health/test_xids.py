@@ -166,7 +166,7 @@ def test_a_table_that_is_not_as_it_has_to_be_is_refused(change):
         ("Node Reboot Required", "restart_host"),
         ("GPU Reset Required", "reset_gpu"),
         ("Drain and Reset", "reset_gpu"),
-        ("Drain P2P", "reset_gpu"),
+        ("Drain P2P", "inspect"),
         ("(None)", "none"),
         ("something new", None),
     ],
@@ -333,3 +333,30 @@ def test_what_the_driver_asks_for_outranks_what_came_with_it():
     assert verdicts([gone, asked]) == {"A": ("fail", "reset_gpu")}
     before = GpuEvent("A", KernelEvent("xid", "", number=79, time=NOW - timedelta(minutes=5)))
     assert verdicts([before, asked]) == {"A": ("fail", "restart_host")}
+
+
+def recovery(minutes, before, after):
+    text = f"GPU recovery action changed from {before} (x) to {after} (y)"
+    return GpuEvent("A", KernelEvent("xid", text, number=154, time=NOW - timedelta(minutes=minutes)))
+
+
+def at(minutes, number):
+    return GpuEvent("A", KernelEvent("xid", "", number=number, time=NOW - timedelta(minutes=minutes)))
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([at(60, 95), recovery(60, "0x0", "0x1"), recovery(30, "0x1", "0x0")], ("info", "none")),
+        ([at(60, 79), recovery(59, "0x2", "0x0")], ("info", "none")),
+        ([recovery(60, "0x0", "0x1"), recovery(30, "0x1", "0x0"), at(5, 95)], ("fail", "reset_gpu")),
+        ([recovery(60, "0x0", "0x2"), recovery(30, "0x2", "0x1")], ("fail", "reset_gpu")),
+        ([recovery(60, "0x0", "0x0"), at(70, 95)], ("fail", "reset_gpu")),
+        ([recovery(5, "0x0", "0x3")], ("warn", "inspect")),
+        ([recovery(6, "0x0", "0x3"), recovery(5, "0x3", "0x1")], ("fail", "reset_gpu")),
+        ([recovery(5, "0x0", "0x9")], ("warn", "inspect")),
+    ],
+)
+def test_the_last_judgement_of_the_driver_counts_and_a_recovered_gpu_is_well(found, verdict):
+    assert verdicts(found) == {"A": verdict}
+    assert verdicts(list(reversed(found))) == {"A": verdict}

@@ -244,6 +244,10 @@ def test_versions_memory_firmware_and_counts():
     assert not judge(want(F0), VM, around(config__version="vmx-11")).problems
     many = judge(want(*[ANY] * 17), VM, around()).problems
     assert "at most 16" in many["pci_devices.count"].remedy
+    for version, most in (("vmx-20", 64), ("vmx-21", 128), ("vmx-99", None)):
+        on = around(config__version=version)
+        assert "pci_devices.count" not in judge(want(*[ANY] * (most or 200)), VM, on).problems
+        assert most is None or "pci_devices.count" in judge(want(*[ANY] * (most + 1)), VM, on).problems
     assert "2 times" in judge(want(F0, F0), VM, around()).problems["pci_devices.twice"].message
     partly = plan_one(around(), VM, want(F0), VmHardware(memory_reservation=1024, firmware="bios"))
     assert {p.rule for p in partly.problems} >= {"pci_devices.memory", "pci_devices.firmware"}

@@ -30,7 +30,9 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
 
 def _too_old(estate: Estate, hosts: tuple[Target, ...], needed: int) -> str:
     """Return which hosts run no VM of a hardware version, by their ESXi version."""
-    old = grouped((limit for limit in hardware_limits(estate, hosts)[0] if not limit.runs(needed)), lambda o: o.esxi)
+    old = grouped(
+        (limit for limit in hardware_limits(estate, hosts)[0] if limit.runs(needed) is False), lambda o: o.esxi
+    )
     return ", ".join(
         f"{listed(limit.host for limit in own)} run{'s' * (len(own) == 1)} ESXi {esxi}" for esxi, own in old.items()
     )

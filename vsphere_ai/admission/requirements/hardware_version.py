@@ -19,8 +19,11 @@ def hardware_version(case: AdmissionCase) -> Reason | None:
     """The number of a VM's hardware version is at most the highest one of the host's ESXi release."""
     host = Target("host", case.host.name, case.host.ref)
     known, _ = hardware_limits(case.situation.view.estate, (host,))
-    if case.vm.version is None or not known or known[0].runs(case.vm.version):
+    if case.vm.version is None or not known or (runs := known[0].runs(case.vm.version)):
         return None
+    if runs is None:
+        text = f"ESXi {known[0].esxi} is newer than the releases that are known here"
+        return case.unknown(f"{text}: whether it runs hardware version {case.vm.version} is not known")
     message = f"ESXi {known[0].esxi} runs hardware version {known[0].hardware} at most, the VM has {case.vm.version}"
     return case.no(
         message,

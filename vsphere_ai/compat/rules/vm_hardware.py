@@ -82,13 +82,17 @@ def vm_hardware_hosts(case: RuleCase) -> Finding:
     known, hidden = case.view.places.of_hosts(hosts, hardware_limits)
     if not known:
         return case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
-    most, name, esxi = known[0]
+    low = next((limit for limit in known if limit.runs(version) is False), known[0])
+    most, name, esxi, _ = low
     where = (f"{name}: config.product.version", esxi)
-    if not known[0].runs(version):
+    if low.runs(version) is False:
         message = f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs"
         return case.failed(message, seen, where, help=_newer_hosts(case, version, hosts, most))
     if hidden:
         return case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
+    if any(limit.runs(version) is None for limit in known):
+        text = f"hardware version {version}: ESXi {esxi} is newer than the releases that are known here"
+        return case.unknown(text, seen, where)
     return case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
 
 
@@ -125,4 +129,4 @@ def _newer_hosts(case: RuleCase, version: int, hosts: tuple[Target, ...], most: 
 
 def _older(estate: Estate, hosts: tuple[Target, ...], version: int) -> str:
     """Return the names of the hosts that are too old for a hardware version."""
-    return listed(limit.host for limit in hardware_limits(estate, hosts)[0] if not limit.runs(version))
+    return listed(limit.host for limit in hardware_limits(estate, hosts)[0] if limit.runs(version) is False)

@@ -18,6 +18,7 @@ from vsphere_ai.health.kernel.xids import (
     RECOVERY_XID,
     WORDS,
     Action,
+    is_recovered,
     known,
     link_error,
     nvlink_error,
@@ -122,7 +123,8 @@ def _of_gpu(gpu: str, events: tuple[GpuEvent, ...], now: datetime, shared: froze
 
 
 def _without_consequences(events: list[GpuEvent]) -> list[GpuEvent]:
-    """Return the events without those that another one beside them decides."""
+    """Return the events without those that another one beside or after them decides."""
+    events = _since_recovery(events)
     numbers = {each.event.number for each in events if each.event.kind != "sxid"}
     if {CONTAINED, ECC} <= numbers:
         events = [each for each in events if each.event.kind == "sxid" or each.event.number != ECC]
@@ -137,6 +139,23 @@ def _without_consequences(events: list[GpuEvent]) -> list[GpuEvent]:
         if each.event.number == RECOVERY_XID
         or each.event.kind == "sxid"
         or not any(each.event.time and abs(each.event.time - time) <= BESIDE for time in judged_by_driver)
+    ]
+
+
+def _since_recovery(events: list[GpuEvent]) -> list[GpuEvent]:
+    """Return the events without earlier judgements of the driver, and without all before the GPU recovered."""
+    asked = [(each.event.time, each) for each in events if each.event.number == RECOVERY_XID and each.event.time]
+    last = max((time for time, _ in asked), default=None)
+    recovered = max((time for time, each in asked if is_recovered(each.event.text)), default=None)
+    return [
+        each
+        for each in events
+        if each.event.kind == "sxid"
+        or each.event.time is None
+        or not (
+            (recovered is not None and each.event.time < recovered)
+            or (last is not None and each.event.number == RECOVERY_XID and each.event.time < last)
+        )
     ]
 
 
@@ -157,7 +176,9 @@ def _alone(each: GpuEvent, shared: frozenset[int]) -> XidVerdict | None:
         action = recovery_action(event.text) or "inspect"
         if action == "none":
             return None
-        return _asks(each.gpu, "fail", action, f"XID 154: the driver asks for: {event.text}", "aws")
+        # traffic between GPUs to drain, or an action of a later driver: there is no action for the GPU yet
+        verdict: Verdict = "warn" if action == "inspect" else "fail"
+        return _asks(each.gpu, verdict, action, f"XID 154: the driver asks for: {event.text}", "aws")
     if xid.action == "none":
         return None
     if error := nvlink_error(event.number, event.text):

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from vsphere_ai.health.kernel.kernel_log import nvlink_code
 from vsphere_ai.model.bounded import yaml_value
-from vsphere_ai.model.tables import packaged_table
+from vsphere_ai.model.dated_table import dated_table
 
 Action = Literal["none", "restart_app", "reset_gpu", "restart_vm", "restart_host", "update", "inspect", "isolate"]
 LADDER: tuple[Action, ...] = (
@@ -125,7 +125,7 @@ class Table:
 @cache
 def table() -> Table:
     """Return the table of the package; `ValueError` for an entry that is not as it has to be."""
-    return _table(packaged_table("vsphere_ai.health", "xids.yaml"))
+    return _table(dated_table("health/xids.yaml").values)
 
 
 def table_of(text: str) -> Table:
@@ -156,6 +156,7 @@ def _table(values: object) -> Table:
 
 RECOVERY_XID, LINK_XID = 154, 74
 _RECOVERY_CODE = re.compile(r"\bto 0x([0-9a-f]{1,8})\b")
+_RECOVERED = re.compile(r"\bfrom 0x0*[1-9a-f][0-9a-f]{0,7}\b.* to 0x0+\b")
 _REGISTERS = re.compile(r"\((0x[0-9a-fA-F]{1,8}(?:, ?0x[0-9a-fA-F]{1,8}){6})\)")
 
 
@@ -170,6 +171,11 @@ def recovery_action(text: str) -> Action | None:
     if code := _RECOVERY_CODE.search(said):
         return table().codes.get(int(code[1], 16))
     return next((each.action for each in table().recovery if each.text in said), None)
+
+
+def is_recovered(text: str) -> bool:
+    """Return whether the text of XID 154 says that the GPU needed an action, and needs none any more."""
+    return _RECOVERED.search(text.lower()) is not None
 
 
 NVLINK_NUMBERS = range(144, 151)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.names.versions import Version, hardware_limit, numbers
+from vsphere_ai.model.names.versions import Version, hardware_limit, is_newer_than_known, numbers
 from vsphere_ai.model.state import Target
 
 PRODUCT = ("config.product", "summary.config.product")
@@ -14,15 +14,19 @@ PRODUCT = ("config.product", "summary.config.product")
 
 
 class VersionLimit(NamedTuple):
-    """The highest hardware version a host runs, with its name and its ESXi version."""
+    """The highest hardware version a host is known to run, with its name and its ESXi version.
+
+    `is_newer`: its ESXi came after the table of releases, and may run more.
+    """
 
     hardware: int
     host: str
     esxi: str
+    is_newer: bool = False
 
-    def runs(self, version: int) -> bool:
-        """Return whether the host runs VMs of a hardware version."""
-        return version <= self.hardware
+    def runs(self, version: int) -> bool | None:
+        """Return whether the host runs VMs of a hardware version; None where that is not known."""
+        return True if version <= self.hardware else None if self.is_newer else False
 
 
 def hardware_number(version: object) -> int | None:
@@ -38,7 +42,7 @@ def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Vers
         stated = host_version(estate, host.ref)
         limit = hardware_limit(stated[0]) if stated else None
         if stated and limit:
-            known.append(VersionLimit(limit, host.name, stated[1]))
+            known.append(VersionLimit(limit, host.name, stated[1], is_newer_than_known(stated[0])))
         else:
             hidden.append(host.name)
     return tuple(sorted(known)), tuple(hidden)

@@ -68,6 +68,11 @@ def hardware_limit(version: Version) -> int | None:
     return known[-1] if known else None
 
 
+def is_newer_than_known(version: Version) -> bool:
+    """Return whether an ESXi version came after the table: it may run a later virtual hardware than is known."""
+    return version > releases()[-1].version
+
+
 def first_esxi_with(hardware: int) -> str:
     """Return the first listed release that runs a hardware version, as ``ESXi 8.0.2``."""
     listed = next((r.version for r in releases() if r.hardware >= hardware), None)

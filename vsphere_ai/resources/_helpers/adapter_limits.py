@@ -14,7 +14,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.model.steps import Query
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.ethernet import MAX_ADAPTERS
+from vsphere_ai.resources._helpers.maximums import MOST_ADAPTERS
 from vsphere_ai.resources._helpers.vm_settings import hardware_version
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -67,10 +67,10 @@ def limits(vm: Target, view: View) -> AdapterLimits:
     cluster = estate.get(_cluster(vm, estate))
     answer = cluster.get(f"query:{_name(version)}") if cluster and version else None
     if cluster is None or not answer:
-        return AdapterLimits(MAX_ADAPTERS, MAX_ADAPTERS, "vSphere")
-    most = answer.get(CARDS, MAX_ADAPTERS)
+        return AdapterLimits(MOST_ADAPTERS, MOST_ADAPTERS, "vSphere")
+    most = answer.get(CARDS, MOST_ADAPTERS)
     source = f"{cluster.name}, for hardware version {version}"
-    return AdapterLimits(most, min(most, answer.get(PVRDMA, MAX_ADAPTERS)), source)
+    return AdapterLimits(most, min(most, answer.get(PVRDMA, MOST_ADAPTERS)), source)
 
 
 def _name(version: int) -> str:

@@ -25,7 +25,6 @@ TYPES = {
 OLDER = {"e1000": "VirtualE1000", "pcnet32": "VirtualPCNet32", "vmxnet": "VirtualVmxnet", "vmxnet2": "VirtualVmxnet2"}
 COLD = ("sriov", "pvrdma")
 """Types that are changed while the VM is off, and that need all its memory reserved."""
-MAX_ADAPTERS = 10  # vSphere configuration maximum: virtual NICs per VM
 AUTOMATIC = "Automatic-0000:00:00.0"  # any physical function behind the port group; not in the references
 _NAMES = {api: name for name, api in (TYPES | OLDER).items()}
 _PORT_BACKING = "VirtualEthernetCardDistributedVirtualPortBackingInfo"

@@ -26,9 +26,11 @@ from vsphere_ai.resources._helpers.gpu_devices import (
     difference,
     duty_of,
 )
+from vsphere_ai.resources._helpers.maximums import passthrough_devices
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
+    hardware_version,
     memory_problems,
     version_problems,
 )
@@ -46,7 +48,6 @@ from vsphere_ai.resources.pci_devices.device import (
 from vsphere_ai.resources.topics import Topic
 
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
-MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
 
 
 class PciDevices(GpuDevices):
@@ -134,9 +135,11 @@ class PciDevices(GpuDevices):
             yield from dynamic_problems(place, model, count)
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
-        if len(self.devices or ()) > MAX_DEVICES:
-            text = f"{len(self.devices or ())} devices are asked for"
-            yield self.problem(target, "count", text, f"name at most {MAX_DEVICES}, which is the limit of a VM")
+        version = hardware_version(target, view)
+        most = passthrough_devices(version)
+        if most is not None and len(self.devices or ()) > most:
+            text = f"{len(self.devices or ())} devices are requested"
+            yield self.problem(target, "count", text, f"name at most {most}, the limit of a VM of hardware {version}")
         if any(d.vendor for d in self.devices or ()):
             what = "a device by vendor and device id needs"
             for old in version_problems(target, view, "pci_devices.hardware-version", DYNAMIC_VERSION, what):

@@ -12,8 +12,8 @@ from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.resources._helpers.entries import twice
+from vsphere_ai.resources._helpers.maximums import MOST_UPLINKS
 
-MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
 UPLINKS = "config.uplinkPortPolicy"
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vsphere_ai.guests.ssh_key import public_key
 from vsphere_ai.model.state import Settings, State, observed, setting
+from vsphere_ai.resources._helpers.maximums import MOST_ADAPTERS
 from vsphere_ai.resources.mixins import TagsVms
 from vsphere_ai.resources.vm_set.other_words import OF_DISK, OF_NIC, OF_USER, OF_VM
 from vsphere_ai.resources.vm_set.placement import SetPlacement, listed
@@ -19,8 +20,6 @@ from vsphere_ai.security.secret_ref import require_reference
 DHCP = "dhcp"
 IN_THE_CLONE = ("vmxnet3",)
 """Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
-MOST_NICS = 10
-"""Network adapters of a VM (VMware Configuration Maximums, vSphere 7.0 to 9.0: Virtual NICs per virtual machine)."""
 ONCE = (
     *("snapshot", "image_max_days", "linked", "cluster", "resource_pool", "folder", "datastore"),
     *("nics", "mac_prefix", "customize", "users", "user_data", "placement"),
@@ -156,9 +155,9 @@ class SetUser(Settings):
 
 
 def _few(nics: tuple[SetNic, ...]) -> tuple[SetNic, ...]:
-    if len(nics) > MOST_NICS:
-        words = f"a VM has at most {MOST_NICS} network adapters in vSphere, and these are {len(nics)}"
-        raise ValueError(f"{words}\nremove {len(nics) - MOST_NICS} of them")
+    if len(nics) > MOST_ADAPTERS:
+        words = f"a VM has at most {MOST_ADAPTERS} network adapters in vSphere, and these are {len(nics)}"
+        raise ValueError(f"{words}\nremove {len(nics) - MOST_ADAPTERS} of them")
     return nics
 
 
