@@ -45,7 +45,7 @@ def lose_state():
 
 
 @pytest.mark.parametrize("lock", ["vcenter", "local"])
-@pytest.mark.parametrize("number", cases(4, 50, LARGEST))
+@pytest.mark.parametrize("number", cases(3, 50, LARGEST))
 def test_what_a_lost_run_had_out_of_service_is_put_back(mission, number, lock):
     point = drawn(mission.points, number if lock == "vcenter" else number + LARGEST * (not ALL))
     if point is None:
