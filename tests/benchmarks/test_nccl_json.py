@@ -58,6 +58,23 @@ def test_a_report_is_read():
     assert "hunter2" not in repr(run)
 
 
+def test_a_report_whose_version_is_a_text_and_whose_devices_stand_beside_is_read():
+    made = report()
+    made |= {"version": "2.17.6", "nccl_version": "23003", "devices": made["config"].pop("devices")}
+    run = parse_json(json.dumps(made))
+    assert (run.nccl_version, run.declared_ranks, len(run.rows)) == ("2.30.3", 16, 2)
+    assert parse_json(json.dumps({"version": "1.0", "name": "package"})) is None
+
+
+def test_a_half_that_is_no_number_is_named():
+    made = report()
+    made["results"][0]["in_place"]["bus_bw"] = "nan"
+    run = parse_json(json.dumps(made))
+    assert (run.unread, [len(row.measures) for row in run.rows]) == (1, [1, 2])
+    made["results"][0]["in_place"] = None
+    assert parse_json(json.dumps(made)).unread == 0
+
+
 def test_what_the_writer_prints_that_is_no_json_is_read():
     text = json.dumps(report(sizes=(1 << 20,)))
     run = parse_json(text.replace('"nwrong": 0.0', '"nwrong": inf', 1).replace('"time": 26.2144', '"time": "nan"', 1))

@@ -265,6 +265,22 @@ def test_the_log_says_which_way_the_data_went(log, found):
     assert {c.rule for c in nccl_checks(run)} == found
 
 
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        ("x NCCL INFO NET/IB : No device found.\nx NCCL INFO Using network Socket\n", set()),
+        ("x NCCL INFO Using network Socket\nx NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n", set()),
+        ("x NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/Socket/0\n", {"nccl.socket"}),
+    ],
+)
+def test_a_run_on_one_node_needs_no_network(log, found):
+    text = text_of(job(ranks=8)).replace("NCCL version", log + "NCCL version")
+    (run,) = parse_text(text.splitlines())
+    assert {c.rule for c in nccl_checks(run)} == found
+    cut = [line for line in text.splitlines() if "Rank  0" not in line]
+    assert {c.rule for c in nccl_checks(parse_text(cut)[0])} == {"nccl.socket"}
+
+
 def test_wrong_values_and_failures_fail():
     text = text_of(Job("all_reduce", 8, {32768: (30.0, 31.0)}, wrong=4))
     run, after = parse_text([*text.splitlines(), "vm-01: Test NCCL failure common.cu:958 'unhandled cuda error'"])

@@ -189,7 +189,7 @@ def _transports(run: NcclRun) -> Iterator[Finding]:
         yield of_run("nccl.transport", "info", text, "run with NCCL_DEBUG=INFO")
         return
     rdma = seen.between_nodes
-    if seen.tcp:
+    if seen.tcp and (rdma or not run.is_of_one_node):
         none = seen.no_rdma_device and seen.tcp == "Socket"
         why = "NCCL found no RDMA device" if none else f"NCCL used TCP (NET/{seen.tcp})"
         remedy = "check the RDMA device in the guest, NCCL_IB_HCA and NCCL_IB_DISABLE"

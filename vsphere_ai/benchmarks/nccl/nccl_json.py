@@ -29,7 +29,9 @@ def parse_json(text: str) -> NcclRun | None:
     if not start.startswith("{") or '"version"' not in start:
         return None
     document, is_complete = _loaded(text[:MAX_JSON])
-    if document is None or not isinstance(document.get("version"), int):
+    # the version is a number; another release may write a text
+    is_report = document is not None and (isinstance(document.get("version"), int) or "results" in document)
+    if document is None or not is_report:
         return None
     return _run(document, is_complete=is_complete and "end_time" in document)
 
@@ -54,15 +56,16 @@ def _run(document: Mapping[str, object], *, is_complete: bool) -> NcclRun:
     config = _object(document.get("config")) or {}
     run = NcclRun(program=args[0].rpartition("/")[2][:80] if args else "", concluded=is_complete)
     version = document.get("nccl_version")
-    run.nccl_version = _dotted(version) if isinstance(version, int) else ""
+    run.nccl_version = _dotted(int(str(version))) if re.fullmatch(r"\d{4,6}", str(version), re.ASCII) else ""
     names = {"nthreads": "nThread", "ngpus": "nGpus", "minimum_bytes": "minBytes", "maximum_bytes": "maxBytes"}
     names |= {"iterations": "iters", "warmup_iters": "warmup iters", "validation": "validation"}
     run.header = {names[k]: v for k, v in config.items() if k in names and isinstance(v, int)}
-    run.devices = [d for e in _list(config.get("devices"))[:MAX_DEVICES] if (d := _device(_object(e) or {}))]
+    devices = _list(config.get("devices")) or _list(document.get("devices"))
+    run.devices = [d for e in devices[:MAX_DEVICES] if (d := _device(_object(e) or {}))]
     results = _list(document.get("results"))
     rows = [_row(_object(each) or {}) for each in results[:MAX_ROWS]]
     run.rows = [r for r in rows if r]
-    run.unread, run.dropped = rows.count(None), max(0, len(results) - MAX_ROWS)
+    run.unread, run.dropped = sum(map(_is_unread, results[:MAX_ROWS], rows)), max(0, len(results) - MAX_ROWS)
     halves = ((_object(e) or {}).get(half) for e in results[:1] for half in ("out_of_place", "in_place"))
     run.columns = ("cputime",) if any("cpu_time" in (_object(half) or {}) for half in halves) else ()
     bounds, average = (_object(document.get(k)) or {} for k in ("out_of_bounds", "average_bus_bandwidth"))
@@ -92,6 +95,13 @@ def _row(entry: Mapping[str, object]) -> NcclRow | None:
     root = str(entry.get("root")).strip()
     number = int(root) if re.fullmatch(r"-?\d{1,9}", root) else None
     return NcclRow(size, count, str(entry.get("type"))[:20], str(entry.get("redop") or "")[:20], number, out, inside)
+
+
+def _is_unread(value: object, row: NcclRow | None) -> bool:
+    """Return whether a row cannot be read, or a half of it that is there, such as one with ``"nan"``."""
+    entry = _object(value) or {}
+    halves = [entry.get(half) for half in ("out_of_place", "in_place")]
+    return row is None or len(row.measures) < sum(half is not None for half in halves)
 
 
 def _measure(value: object) -> NcclMeasurement | None:

@@ -171,6 +171,13 @@ class NcclRun:
     failures: list[str] = field(default_factory=list)
 
     @property
+    def is_of_one_node(self) -> bool:
+        """Whether every rank is listed, all on one host: the network that NCCL chose carries nothing."""
+        ranks = {(d.group, d.rank) for d in self.devices}
+        is_whole = len(ranks) == (self.declared_ranks or 0) * self.groups
+        return is_whole and len({d.host for d in self.devices}) == 1
+
+    @property
     def is_log_alone(self) -> bool:
         """Whether nothing of it is of nccl-tests: warnings of NCCL, which any program that uses it prints."""
         return not (self.headers or self.tables or self.devices or self.rows or self.failures or self.program)
