@@ -62,7 +62,7 @@ def test_vms_are_spread_over_hosts_in_turn():
         ('host: "esx[1:2]"', "host: esx3", "s.yml", "host 'esx3', which is not described"),
         ("name: esx[1:2]", "name: esx[1:2][3:4]", "s.yml:3:11", "more than one range"),
         ("hosts:", "hosts: [", "s.yml:", "did not find expected node content"),
-        ("pci: 0000:3B:00.0", "pci: 3B:00.0", "s.yml:5:18", "pci must be a PCI address"),
+        ("pci: 0000:3B:00.0", "pci: 3B:00", "s.yml:5:18", "pci must be a PCI address"),
         ("board: a100-40gb", "board: a100-40gb, device_id: zz", "s.yml:5:", "device_id must be four hexadecimal"),
         ("pci: 0000:18:00.0", "pci: 0000:3b:00.0", "s.yml", "0000:3b:00.0 of 'esx[1:2]' is described twice"),
         ("name: esx[1:2]", "name: a/b", "s.yml:3:11", "name must be a host name"),
