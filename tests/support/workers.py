@@ -16,14 +16,16 @@ if __name__ == "__main__":
     import prefork
 else:
     from support import prefork
+    from support.places import ROOT
 
 
 def offer(config, specs, folder):
     """Have the workers of these specifications begin as copies; `folder` is where the socket is.
 
     Not where statements are counted (pytest-cov): those that a module carries out when it is imported would be missing.
+    Nor for tests that are elsewhere, whose configuration is another.
     """
-    if config.getoption("cov_source", None):
+    if config.getoption("cov_source", None) or config.rootpath != ROOT:
         return
     place = os.path.join(folder, "workers")
     chosen = [os.path.abspath(argument.partition("::")[0]) for argument in config.args]
