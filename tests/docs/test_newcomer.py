@@ -172,7 +172,7 @@ def test_everything_is_said_in_one_last_line_that_counts_each_test_once(whole):
     assert re.fullmatch(r"5 passed, 2 skipped in \d+\.00s", lines[-1])
     assert "CI is set" not in text, "what is missing would fail there"
     assert "second try" not in text
-    assert any(line.startswith("make test JOBS=4 PYTEST_ARGS=--but-passed=") for line in lines)
+    assert any(line.startswith("make test JOBS=6 PYTEST_ARGS=--but-passed=") for line in lines)
 
 
 @pytest.mark.parametrize(
