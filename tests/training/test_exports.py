@@ -256,6 +256,7 @@ READ = [
     ("deepspeed", "a slots=8 max_slots=8\nb slots=2 # two\n  # c\n", ("info 1", "info 2")),
     ("deepspeed", "a   slots=0\n", ("warn 1",)),
     ("deepspeed", "a slots = 8\n", ("fail 1",)),
+    ("deepspeed", '{\n  "train_batch_size": 8,\n  "zero_optimization": {"stage": 2}\n}\n', ("fail 1",)),
     ("accelerate", "distributed_type: FSDP\nnum_processes: 4\nfsdp_config: {}\n", ()),
     ("accelerate", "distributed_type: FSDP\n", ("warn 1",)),
     ("accelerate", MACHINES_OF_DEEPSPEED, ("warn 1",)),

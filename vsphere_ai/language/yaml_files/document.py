@@ -47,6 +47,7 @@ _ASKED = re.compile(r"\?\s++[\"']?+(\w++)[\"']?+\s*+(?:#.*)?$")
 _IS_KEY = re.compile(r"(?:-\s++)?[\"']?+\w++[\"']?+\s*+:(?:\s|$)")
 _FAR = 1000
 """Lines above a value that are looked through for its key."""
+BYTE_ORDER_MARK = "\ufeff"
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -175,6 +176,16 @@ def quotable_text(path: Path) -> str:
         text = f"{path} is a link to a file in another folder, which is not quoted from"
         raise UsageError(text, f"name the file itself: {path.resolve()}", rule="usage.no-file")
     return text_of(path)
+
+
+def judged_text(path: Path) -> str:
+    """Return the text of a file that is judged as another program reads it: a byte order mark is its first character.
+
+    `UsageError` as for `quotable_text`.
+    """
+    text = quotable_text(path)
+    with reading(path) as file:
+        return f"{BYTE_ORDER_MARK}{text}" if (file.read(3) or b"") == BYTE_ORDER_MARK.encode() else text
 
 
 def content_of(path: Path, what: str, most: int) -> bytes:

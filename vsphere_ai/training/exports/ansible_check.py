@@ -103,7 +103,7 @@ def _wrong_range(text: str) -> str:
 def check(text: str) -> list[LineFinding]:
     """Return the findings of an inventory: its form, names of groups and variables, addresses."""
     inventory = _Inventory()
-    if _is_ini(text):
+    if is_ini(text):
         _read_ini(text, inventory)
     else:
         try:
@@ -133,7 +133,7 @@ def _together(inventory: _Inventory) -> Iterator[LineFinding]:
         yield at_line(inventory.groups[name], f"'{name}' is both a host and a group", "warn")
 
 
-def _is_ini(text: str) -> bool:
+def is_ini(text: str) -> bool:
     """Return whether a text is in INI: it has a section, or its first line is a host and no key of YAML."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#;"]
     if not lines or lines[0].startswith(("---", "{", "- ")):

@@ -43,7 +43,13 @@ def check(text: str) -> list[LineFinding]:
 
 
 def check_deepspeed(text: str) -> list[LineFinding]:
-    """Return the findings of a host file of DeepSpeed: slots on every line, and no host twice."""
+    """Return the findings of a host file of DeepSpeed: slots on every line, and no host twice.
+
+    Its configuration, which is JSON, is another file: no rule here is about one.
+    """
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        message = "this is JSON, which DeepSpeed refuses as a host file; its configuration is not looked at"
+        return [at_line(1 + text[: text.index("{")].count("\n"), message)]
     findings, seen = [], set()
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()

@@ -13,9 +13,9 @@ from vsphere_ai.app.training.launch.machines import RULE, machines_of
 from vsphere_ai.app.training.launch.planned import added_by_the_run, known_nodes
 from vsphere_ai.app.training.nodes.listed import guest_settings
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
-from vsphere_ai.language.yaml_files.document import quotable_text, require
+from vsphere_ai.language.yaml_files.document import BYTE_ORDER_MARK, judged_text, require
 from vsphere_ai.training.exports import EXPORTS
-from vsphere_ai.training.exports.finding import LineFinding, faults, in_file, line_of
+from vsphere_ai.training.exports.finding import LineFinding, at_line, faults, in_file, line_of
 from vsphere_ai.training.launch import LaunchPlan
 from vsphere_ai.training.machine import NodeMachine
 
@@ -60,4 +60,9 @@ def export_job(request: JobExportRequest, emit: Emit = ignore) -> str:
 def check_job_export(format: str, path: Path) -> tuple[LineFinding, ...]:
     """Return the problems of a file in a format; `InputError` when it cannot be read."""
     require(path, "file")
-    return in_file(EXPORTS[format].check(quotable_text(path)), str(path), format)
+    text, export = judged_text(path), EXPORTS[format]
+    found = export.check(text.removeprefix(BYTE_ORDER_MARK))
+    if text.startswith(BYTE_ORDER_MARK) and export.takes_mark_for_text(text.removeprefix(BYTE_ORDER_MARK)):
+        what = "it begins with a byte order mark, which is read as a part of this line: save it as UTF-8 without one"
+        found = [at_line(1, what), *found]
+    return in_file(found, str(path), format)

@@ -13,7 +13,7 @@ from vsphere_ai.app.training.nodes.pci import asked_nodes
 from vsphere_ai.app.training.nodes.topology import with_vgpu_sites
 from vsphere_ai.errors import REPORT_IT, StepFailed, UsageError
 from vsphere_ai.gpu.smi import live
-from vsphere_ai.language.yaml_files.document import quotable_text, require
+from vsphere_ai.language.yaml_files.document import judged_text, require
 from vsphere_ai.model.names.written_names import refusal
 from vsphere_ai.model.nodes import Node
 from vsphere_ai.security.files import make_private_folder, not_written, write_output
@@ -112,7 +112,7 @@ def check_topology(path: Path, request: TopologyRequest, emit: Emit = ignore) ->
     `UsageError` when there is no such file.
     """
     require(path, "file")
-    text = quotable_text(path)
+    text = judged_text(path)
     found = nccl_topo.check(text)
     if request.what and not faults(found):
         found = by_line([*found, *_against(text, nccl_topologies(request, emit))])
