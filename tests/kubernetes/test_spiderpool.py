@@ -235,7 +235,14 @@ def test_items_of_a_list_are_checked_and_objects_of_others_are_counted():
     )
     found = checked(text)
     assert [(f.target.mark.line, f.rule) for f in found.findings] == [(7, "spiderpool.gateway-outside")]
-    assert (len(found.objects), found.others) == (1, 1)
+    assert (len(found.objects), len(found.others)) == (1, 1)
+    assert "not looked at: 1 ConfigMap, of other API groups" in [finding.message for finding in found.summary]
+
+
+def test_of_many_kinds_some_are_named():
+    text = "---\n".join(f"{{apiVersion: v1, kind: Kind{n:02d}, metadata: {{name: a}}}}\n" for n in range(15))
+    (message,) = (finding.message for finding in checked(text).summary if finding.rule == "manifest.not-checked")
+    assert "1 Kind11 and 3 other kinds" in message
 
 
 def test_an_object_that_spiderpool_wrote_is_left_as_it_is():

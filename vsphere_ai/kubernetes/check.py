@@ -13,11 +13,13 @@ from vsphere_ai.kubernetes.kinds.spiderpool import GROUP as SPIDERPOOL
 from vsphere_ai.kubernetes.objects import Manifest, ObjectFinding, manifests
 from vsphere_ai.language.yaml_files.document import Document
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.text import counted
+from vsphere_ai.model.text import counted, safe
 
 Check = Callable[[Sequence[Manifest]], Iterator[ObjectFinding]]
 MAX_VALUES = 200_000
 """Values in the documents of one reading."""
+MOST_KINDS = 12
+"""Kinds that a message names."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
     "spiderpool": ((SPIDERPOOL,), spiderpool_rules.check),
     "network-operator": (tuple(network_operator_rules.GROUPS), network_operator_rules.check),
@@ -30,7 +32,7 @@ class ManifestCheck:
     """What was looked at, and the findings in the order of their places."""
 
     objects: tuple[Manifest, ...]
-    others: int
+    others: tuple[Manifest, ...]
     """Objects of other API groups, which were not looked at."""
     findings: tuple[ObjectFinding, ...]
     unjudged: tuple[Manifest, ...] = ()
@@ -47,7 +49,7 @@ class ManifestCheck:
             message = f"not looked at: {_kinds(self.unjudged)}, for which there are no rules"
             yield Finding(None, "manifest.not-judged", "info", message)
         if self.others:
-            message = f"not looked at: {counted(self.others, 'object')} of other API groups"
+            message = f"not looked at: {_kinds(self.others)}, of other API groups"
             yield Finding(None, "manifest.not-checked", "info", message)
 
 
@@ -65,12 +67,14 @@ def check_documents(documents: Sequence[Document], families: Sequence[str]) -> M
         each for each in own if any(rules.is_not_judged(each) for rules in (network_operator_rules, spiderpool_rules))
     )
     looked_at = tuple(each for each in own if each not in unjudged)
-    return ManifestCheck(looked_at, len(objects) - len(own), tuple(sorted(findings, key=_place)), unjudged)
+    others = tuple(each for each in objects if each.group not in groups)
+    return ManifestCheck(looked_at, others, tuple(sorted(findings, key=_place)), unjudged)
 
 
 def _kinds(objects: Sequence[Manifest]) -> str:
-    kinds = Counter(each.kind for each in objects)
-    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    kinds = sorted(Counter(safe(each.kind)[:80] or "object without a kind" for each in objects).items())
+    more = f" and {counted(len(kinds) - MOST_KINDS, 'other kind')}" if len(kinds) > MOST_KINDS else ""
+    return ", ".join(f"{count} {kind}" for kind, count in kinds[:MOST_KINDS]) + more
 
 
 def _place(finding: ObjectFinding) -> tuple[Mark, str, str, str]:

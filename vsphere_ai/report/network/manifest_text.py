@@ -13,7 +13,7 @@ from vsphere_ai.model.finding import Finding
 def manifests_document(checked: ManifestCheck, findings: Iterable[Finding]) -> CheckedManifestsDocument:
     """Return the objects that were looked at as they are printed, with these findings."""
     objects, not_judged = _named(checked.objects), _named(checked.unjudged)
-    keys = {"objects": objects, "not_judged": not_judged, "not_checked": checked.others}
+    keys = {"objects": objects, "not_judged": not_judged, "not_checked": len(checked.others)}
     return CheckedManifestsDocument.of(findings, **keys)
 
 
