@@ -3,8 +3,9 @@
 `install` writes them into the folder of programs of a guest: torchrun, accelerate, deepspeed with its launcher of a
 node, horovodrun, and pdsh. An option that the real one does not have ends them. What each does with variables is of:
 
-- torchrun: PyTorch 2.13, torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py (`_start_workers`) and
-  elastic/multiprocessing/subprocess_handler (the agent's environment, then the rank's);
+- torchrun, and torch.distributed.launch with `--use_env`: PyTorch 2.13, torch/distributed/run.py,
+  elastic/agent/server/local_elastic_agent.py (`_start_workers`) and elastic/multiprocessing/subprocess_handler (the
+  agent's environment, then the rank's);
 - accelerate 1.15: commands/launch.py (`multi_gpu_launcher`, `deepspeed_launcher`), utils/launch.py; DeepSpeed on
   several machines goes by the program deepspeed, and so by pdsh, unless `deepspeed_multinode_launcher` is standard;
 - deepspeed 0.19.8: launcher/runner.py (the login to the first host, the variables that it exports), multinode_runner.py
@@ -56,6 +57,7 @@ def torchrun(argv):
                  "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf"):
         parser.add_argument("--" + name, "--" + name.replace("-", "_"))
     parser.add_argument("--standalone", action="store_true")
+    parser.add_argument("--use_env", action="store_true")  # of torch.distributed.launch alone
     parser.add_argument("--no-python", "--no_python", action="store_true")
     parser.add_argument("-m", "--module", action="store_true")
     parser.add_argument("words", nargs=argparse.REMAINDER)
@@ -199,12 +201,14 @@ def pdsh(argv):
                            stdin=subprocess.DEVNULL) for number, host in hosts])
 
 
-name = os.path.basename(sys.argv[0])
+name = "torchrun" if __name__ == "torch.distributed.launch" else os.path.basename(sys.argv[0])
 if sys.argv[1:2] == ["launcher.launch"]:
     deepspeed_launch(sys.argv[2:])
 else:
     globals()[name](sys.argv[1:])
 '''
+MODULES = "modules"
+"""Folder of Python modules beside those of guests: torch.distributed.launch."""
 SSH = '#!/bin/sh\nexec /usr/bin/ssh -F {config} "$@"\n'
 
 
@@ -214,6 +218,9 @@ def install(guests: TrainingGuests, vm: str, *, real: frozenset[str] = frozenset
     for name in NAMES:
         if name not in real:
             _program(folder / name, PROGRAM)
+    legacy = guests.folder / MODULES / "torch" / "distributed"
+    legacy.mkdir(parents=True, exist_ok=True)
+    (legacy / "launch.py").write_text(f'__name__ = "torch.distributed.launch"\n{PROGRAM}')
     config = guests.folder / "ssh_config"
     config.write_text(
         f"Host *\n  Port 2222\n  IdentityFile {guests.folder / 'id'}\n  IdentitiesOnly yes\n"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from app.training.test_launch_run import Jobs
 from support.gates import LONG
-from support.launcher_programs import NAMES, install
+from support.launcher_programs import MODULES, NAMES, install
 from support.training_guests import gone, networked, processes_of  # noqa: F401
 
 from vsphere_ai.app.training.launch.run import run_logs, stop_run
@@ -39,6 +39,7 @@ ALL = "{rank}/{local_rank}/{node_rank}/{local_size}/{world_size}/{nodes}"
 MODES = {
     "torchrun": ("torchrun", {}),
     "torchrun, elastic": ("torchrun", {"torchrun": {"elastic": "2:2"}}),
+    "torchrun, legacy": ("torchrun", {"torchrun": {"legacy": True}}),
     "env": ("env", {}),
     "mpi": ("mpi", {}),
     "mpi, ssh_mesh": ("mpi", {"mpi": {"ssh_mesh": True}}),
@@ -80,7 +81,8 @@ def environments(run, key="RANK"):
 
 def launched(two, mode, script=WAITING, **more):
     python = {"python": PYTHON} if PYTHON else {}
-    env = {**ROOT, "FOO": FOO, "HF_TOKEN": "env:JOB_TOKEN", **more.pop("env", {})}
+    modules = {} if PYTHON else {"PYTHONPATH": str(two.folder / MODULES)}
+    env = {**ROOT, **modules, "FOO": FOO, "HF_TOKEN": "env:JOB_TOKEN", **more.pop("env", {})}
     return Jobs(two, script, mode, **python, env=env, nccl="off", **more).start()
 
 
