@@ -121,11 +121,11 @@ def test_an_order_over_ssh_makes_no_task(lab, cli, ledger):
     assert reboots(ledger) == [ESX1]
 
 
-def twice(self, ref, method, args=None):
+def twice(self, ref, method, args=None, **options):
     """Send a request to enter maintenance mode as a line would that doubles it: the second answer is heard."""
     if method == "EnterMaintenanceMode_Task":
-        CALL(self, ref, method, args)
-    return CALL(self, ref, method, args)
+        CALL(self, ref, method, args, **options)
+    return CALL(self, ref, method, args, **options)
 
 
 CALL = VCenter.call
@@ -144,10 +144,10 @@ from vsphere_ai.cli.main import run
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.execution.actions import lifecycle
 call = VCenter.call
-def twice(self, ref, method, args=None):
+def twice(self, ref, method, args=None, **options):
     if method == "EnterMaintenanceMode_Task":
-        call(self, ref, method, args)
-    return call(self, ref, method, args)
+        call(self, ref, method, args, **options)
+    return call(self, ref, method, args, **options)
 VCenter.call = twice
 lifecycle.arrives_all_the_same = lambda *_: os._exit(9)
 run()

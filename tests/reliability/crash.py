@@ -209,10 +209,10 @@ def forget_versions():
     call = VCenter.call
 
     @functools.wraps(call)
-    def unguarded(self, ref, method, args=None):
+    def unguarded(self, ref, method, args=None, **options):
         if method == "ReconfigVM_Task":
             args = {"spec": {k: v for k, v in args["spec"].items() if k != "changeVersion"}}
-        return call(self, ref, method, args)
+        return call(self, ref, method, args, **options)
 
     VCenter.call = unguarded
 
