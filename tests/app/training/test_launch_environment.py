@@ -55,6 +55,8 @@ MODES = {
     "lightning": ("lightning", {}),
     "lightning, env": ("lightning", {"lightning": {"via": "env"}}),
 }
+BY_INHERITANCE = [m for m in MODES if m.startswith(("torchrun", "accelerate", "lightning")) or m == "deepspeed"]
+"""A launcher on each node hands its own environment on; with placeholders rank.py starts each rank."""
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def environments(run, key="RANK"):
 def launched(two, mode, script=WAITING, **more):
     python = {"python": PYTHON} if PYTHON else {}
     modules = {} if PYTHON else {"PYTHONPATH": str(two.folder / MODULES)}
-    env = {**ROOT, **modules, "FOO": FOO, "HF_TOKEN": "env:JOB_TOKEN", **more.pop("env", {})}
+    env = {**ROOT, **modules, "FOO": FOO, "NCCL_OWN": OWN, "HF_TOKEN": "env:JOB_TOKEN", **more.pop("env", {})}
     return Jobs(two, script, mode, **python, env=env, nccl="off", **more).start()
 
 
@@ -95,31 +97,35 @@ def until_ranks(job, ranks, key="RANK"):
     return found
 
 
+def judge(two, job, *, has_values):
+    """Judge the environment of each rank, and what its placeholders became."""
+    networks = {vm: os.readlink(f"/proc/{two.servers[vm].process.pid}/ns/net") for vm in two.servers}
+    for rank, (pid, words, own) in until_ranks(job, "0123").items():
+        node, local = divmod(int(rank), 2)
+        assert os.readlink(f"/proc/{pid}/ns/net") == networks[f"trn-0{node + 1}"]
+        names = ("FOO", "NCCL_OWN", "HF_TOKEN", "VSPHERE_AI_RUN", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR")
+        values = (FOO, OWN, TOKEN, job.run, "4", str(local), two.address("trn-01"))
+        assert {name: own.get(name) for name in names} == dict(zip(names, values, strict=True))
+        if has_values:
+            assert f"{rank}/{local}/{node}/2/4/2" in words
+            assert own["WHERE"] == f"node {node}"
+    stop_run(job.request)
+    assert gone(job.run)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_each_rank_has_the_jobs_variables_its_secrets_and_the_mark_of_the_run(two, mode):
+    """With placeholders where each rank is started by rank.py anyhow, or is a process of the job itself."""
     name, more = MODES[mode]
-    job = launched(two, name, **more)
-    networks = {vm: os.readlink(f"/proc/{two.servers[vm].process.pid}/ns/net") for vm in two.servers}
-    for rank, (pid, _, own) in until_ranks(job, "0123").items():
-        assert os.readlink(f"/proc/{pid}/ns/net") == networks["trn-01" if int(rank) < 2 else "trn-02"]
-        given = {name: own.get(name) for name in ("FOO", "HF_TOKEN", "VSPHERE_AI_RUN", "WORLD_SIZE", "LOCAL_RANK")}
-        assert given == {"FOO": FOO, "HF_TOKEN": TOKEN, "VSPHERE_AI_RUN": job.run, "WORLD_SIZE": "4",
-                         "LOCAL_RANK": str(int(rank) % 2)}  # fmt: skip
-        assert own["MASTER_ADDR"] == two.address("trn-01")
-    stop_run(job.request)
-    assert gone(job.run)
+    given = {} if mode in BY_INHERITANCE else {"args": [ALL], "env": {"WHERE": "node {node_rank}"}}
+    judge(two, launched(two, name, **{**more, **given}), has_values=bool(given))
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if "elastic" not in mode])
-def test_placeholders_and_variables_of_a_node_have_the_values_of_where_a_rank_runs(two, mode):
+@pytest.mark.parametrize("mode", [mode for mode in BY_INHERITANCE if "elastic" not in mode])
+def test_placeholders_have_the_values_of_where_a_rank_runs(two, mode):
     name, more = MODES[mode]
-    job = launched(two, name, args=[ALL], env={"WHERE": "node {node_rank}", "NCCL_OWN": OWN}, **more)
-    for rank, (_, words, own) in until_ranks(job, "0123").items():
-        node, local = divmod(int(rank), 2)
-        assert f"{rank}/{local}/{node}/2/4/2" in words
-        assert (own["WHERE"], own["NCCL_OWN"]) == (f"node {node}", OWN)
-    stop_run(job.request)
-    assert gone(job.run)
+    job = launched(two, name, args=[ALL], env={"WHERE": "node {node_rank}"}, **more)
+    judge(two, job, has_values=True)
 
 
 def test_each_task_of_tensorflow_has_them(two):
