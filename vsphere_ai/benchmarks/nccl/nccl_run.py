@@ -173,8 +173,10 @@ class NcclRun:
     @property
     def is_of_one_node(self) -> bool:
         """Whether every rank is listed, all on one host: the network that NCCL chose carries nothing."""
+        if self.declared_ranks is None:
+            return False
         ranks = {(d.group, d.rank) for d in self.devices}
-        is_whole = len(ranks) == (self.declared_ranks or 0) * self.groups
+        is_whole = len(ranks) == self.declared_ranks * self.groups
         return is_whole and len({d.host for d in self.devices}) == 1
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.compat.base import Evidence, RuleCase, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
-from vsphere_ai.model.estate.host_version import PRODUCT, hardware_limits, hardware_number
+from vsphere_ai.model.estate.host_version import PRODUCT, VersionLimit, hardware_limits, hardware_number
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.names.name_ranges import listed
@@ -82,15 +82,15 @@ def vm_hardware_hosts(case: RuleCase) -> Finding:
     known, hidden = case.view.places.of_hosts(hosts, hardware_limits)
     if not known:
         return case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
-    low = next((limit for limit in known if limit.runs(version) is False), known[0])
-    most, name, esxi, _ = low
+    decides = case.view.places.of_hosts(hosts, _deciding, version)
+    most, name, esxi, _ = decides
     where = (f"{name}: config.product.version", esxi)
-    if low.runs(version) is False:
+    if decides.runs(version) is False:
         message = f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs"
         return case.failed(message, seen, where, help=_newer_hosts(case, version, hosts, most))
     if hidden:
         return case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
-    if any(limit.runs(version) is None for limit in known):
+    if decides.runs(version) is None:
         text = f"hardware version {version}: ESXi {esxi} is newer than the releases that are known here"
         return case.unknown(text, seen, where)
     return case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
@@ -125,6 +125,13 @@ def _newer_hosts(case: RuleCase, version: int, hosts: tuple[Target, ...], most: 
     upgrade = f"upgrade {case.view.places.of_hosts(hosts, _older, version)} to {first_esxi_with(version)}"
     present = hardware_number(case.facts.get("config.version"))
     return f"stay at {most} or lower, or {upgrade}" if present is not None and present <= most else upgrade
+
+
+def _deciding(estate: Estate, hosts: tuple[Target, ...], version: int) -> VersionLimit:
+    """Return the limit of a host that does not run a hardware version; else of one that may not; else the lowest."""
+    known, _ = hardware_limits(estate, hosts)
+    answers = {limit.runs(version): limit for limit in reversed(known)}
+    return next(answers[runs] for runs in (False, None, True) if runs in answers)
 
 
 def _older(estate: Estate, hosts: tuple[Target, ...], version: int) -> str:
