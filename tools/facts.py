@@ -2,14 +2,16 @@
 
 SOURCE is a folder or file that was fetched before: for ``accelerate`` the unpacked wheel (or ``src``) of the release,
 for ``operators`` ``hack/release.yaml`` of Mellanox/network-operator at the tag, for ``vgpu-types``
-``assets/state-vgpu-device-manager/0500_configmap.yaml`` of NVIDIA/gpu-operator, for ``nccl`` a work tree of NVIDIA/nccl
-at the tag. A table gets the day of today. What an
-earlier table had and the source has no more is kept as older, so that a check can name it.
+``assets/state-vgpu-device-manager/0500_configmap.yaml`` of NVIDIA/gpu-operator, for ``nccl``, ``nhc`` and
+``cloud-init`` a work tree of NVIDIA/nccl, mej/nhc and canonical/cloud-init at the tag. A table gets the day of today.
+What an earlier table had and the source has no more is kept as older, so that a check can name it. The other tables
+are from pages in prose, which their first lines name.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,11 +22,14 @@ from typing import Any
 import yaml
 
 from tools.docgen.tables import PACKAGE, compiled_form
+from vsphere_ai.guests.user_data import OURS
 from vsphere_ai.model.tables import compiled
 
 TABLES = {
     "accelerate": PACKAGE / "training" / "exports" / "accelerate.yaml",
+    "cloud-init": PACKAGE / "guests" / "cloud_init.yaml",
     "nccl": PACKAGE / "training" / "exports" / "nccl.yaml",
+    "nhc": PACKAGE / "health" / "nhc_checks.yaml",
     "operators": PACKAGE / "kubernetes" / "operators.yaml",
     "vgpu-types": PACKAGE / "gpu" / "vgpu_types.yaml",
 }
@@ -86,16 +91,49 @@ def _older(before: Mapping[str, Any], name: str, now: Sequence[str]) -> list[str
 
 
 def operators(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tag of the operator's images; `NotASource` where the file has none."""
+    """Return the newest release of the operator beside the newest patches of those before; `NotASource` without one."""
     document = yaml.safe_load(source.read_text("utf-8"))
     version = document.get("NetworkOperator", {}).get("version") if isinstance(document, dict) else None
     if not isinstance(version, str) or not re.fullmatch(r"v\d+\.\d+\.\d+", version):
         raise NotASource(f"{source}: there is no NetworkOperator.version of a release; give hack/release.yaml of a tag")
+    patches = {patch.rpartition(".")[0]: patch for patch in before["network_operator_patches"]}
+    newest = version.removeprefix("v")
+    patches[newest.rpartition(".")[0]] = newest
+    # vulnerabilities are corrected in the newest release and in the one before (platform support, life cycle)
+    releases = sorted(patches, key=lambda release: [int(part) for part in release.split(".")])
     return {
-        "about": before["about"],
-        "source": before["source"],
-        "network_operator": f"network-operator-{version}",
+        **before,
+        "network_operator": patches[releases[-1]],
+        "network_operator_patches": [patches[release] for release in releases],
+        "network_operator_oldest": releases[-2:][0],
     }
+
+
+def nhc(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checks of Node Health Check; `NotASource` where the folder is none of it.
+
+    What a check needs (`always_fails`), and the checks of Azure's set, stay: no file of it lists them.
+    """
+    files = sorted((source / "scripts").glob("*.nhc"))
+    text = "\n".join(file.read_text("utf-8", "replace") for file in files)
+    checks = sorted(set(re.findall(r"^function check_(\w+)\(\)", text, re.MULTILINE)))
+    if not checks:
+        raise NotASource(f"{source}/scripts: there are no checks (function check_…); give a work tree of mej/nhc")
+    return {**before, "checks": checks}
+
+
+def cloud_init(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of cloud-config that this tool does not set; `NotASource` where the folder is none of cloud-init.
+
+    Keys that the schema has no more are kept, since older images take them.
+    """
+    schema = source / "cloudinit" / "config" / "schemas" / "schema-cloud-config-v1.json"
+    if not schema.is_file():
+        raise NotASource(
+            f"{source}: there is no {schema.relative_to(source)}; give a work tree of canonical/cloud-init"
+        )
+    keys = {*json.loads(schema.read_text("utf-8"))["properties"], *before["keys"]} - set(OURS)
+    return {**before, "keys": sorted(keys)}
 
 
 def nccl(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +201,8 @@ def vgpu_types(source: Path, before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 MAKERS: Mapping[str, Callable[[Path, Mapping[str, Any]], dict[str, Any]]] = {
-    "accelerate": accelerate, "nccl": nccl, "operators": operators, "vgpu-types": vgpu_types,
+    "accelerate": accelerate, "cloud-init": cloud_init, "nccl": nccl, "nhc": nhc, "operators": operators,
+    "vgpu-types": vgpu_types,
 }  # fmt: skip
 
 

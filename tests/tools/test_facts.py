@@ -51,14 +51,46 @@ def test_what_is_no_source_is_refused_with_what_would_work(package, tmp_path):
         facts.accelerate(package, {})
 
 
-def test_a_table_of_operators_has_the_tag_of_the_release(tmp_path):
+def test_a_table_of_operators_has_the_newest_patch_of_each_release(tmp_path):
     file = tmp_path / "release.yaml"
-    before = {"about": "operators", "source": "NVIDIA"}
+    before = {"about": "operators", "source": "NVIDIA", "network_operator": "26.10.0",
+              "network_operator_patches": ["26.7.1", "26.10.0"], "network_operator_oldest": "26.7"}  # fmt: skip
     file.write_text("NetworkOperator: {image: network-operator, version: v26.10.1}\n", "utf-8")
-    assert facts.operators(file, before)["network_operator"] == "network-operator-v26.10.1"
+    patched = {"network_operator": "26.10.1", "network_operator_patches": ["26.7.1", "26.10.1"]}
+    assert facts.operators(file, before) == {**before, **patched}
+    file.write_text("NetworkOperator: {version: v27.1.0}\n", "utf-8")
+    released = {"network_operator": "27.1.0", "network_operator_patches": ["26.7.1", "26.10.0", "27.1.0"]}
+    assert facts.operators(file, before) == {**before, **released, "network_operator_oldest": "26.10"}
     file.write_text("NetworkOperator: {version: v26.10.0-rc.2}\n", "utf-8")
     with pytest.raises(facts.NotASource, match="of a release"):
         facts.operators(file, before)
+
+
+def test_the_table_of_operators_that_is_there_can_be_made_again(tmp_path):
+    before = yaml.safe_load(facts.TABLES["operators"].read_text("utf-8"))
+    file = tmp_path / "release.yaml"
+    file.write_text(f"NetworkOperator: {{version: v{before['network_operator']}}}\n", "utf-8")
+    assert facts.operators(file, before) == before
+
+
+def test_a_table_of_nhc_has_the_checks_of_its_scripts(tmp_path):
+    before = {"about": "checks", "checks": ["gone"], "of_azure": ["gpu_count"]}
+    with pytest.raises(facts.NotASource, match="mej/nhc"):
+        facts.nhc(tmp_path, before)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "lbnl_hw.nhc").write_text("function check_hw_ib() {\n}\nfunction helper() {\n}\n", "utf-8")
+    (tmp_path / "scripts" / "own.nhc").write_text("function check_fs_free() {\n}\n", "utf-8")
+    assert facts.nhc(tmp_path, before) == {**before, "checks": ["fs_free", "hw_ib"]}
+
+
+def test_a_table_of_cloud_init_has_the_keys_of_its_schema_and_keeps_those_of_older_images(tmp_path):
+    before = {"about": "keys", "keys": ["of_an_older_image"]}
+    with pytest.raises(facts.NotASource, match="canonical/cloud-init"):
+        facts.cloud_init(tmp_path, before)
+    schema = tmp_path / "cloudinit" / "config" / "schemas" / "schema-cloud-config-v1.json"
+    schema.parent.mkdir(parents=True)
+    schema.write_text('{"properties": {"runcmd": {}, "users": {}}}', "utf-8")
+    assert facts.cloud_init(tmp_path, before) == {**before, "keys": ["of_an_older_image", "runcmd"]}
 
 
 VGPUS = """data:
@@ -131,4 +163,4 @@ def test_the_tables_of_the_package_are_as_the_command_writes_them(name):
 
 def test_another_name_is_answered_with_the_names(capsys):
     assert facts.main(["boards", "x"]) == 2
-    assert "accelerate|nccl|operators" in capsys.readouterr().err
+    assert "accelerate|cloud-init|nccl|nhc|operators" in capsys.readouterr().err
