@@ -94,7 +94,7 @@ RELIABILITY_TESTS := tests/reliability tests/tools/test_bench.py \
 	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks \
 	fleet_stop two_boots vm_sets_adopted vm_sets_destroyed,tests/e2e/test_$(name).py) \
 	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
-	tests/planning/test_malformed.py tests/tools/test_new_scaffolds.py tests/honesty/test_honesty.py
+	tests/planning/test_malformed.py tests/planning/test_move_search.py tests/tools/test_new_scaffolds.py tests/honesty/test_honesty.py
 
 test-reliability: LEVEL := full
 test-reliability:  ## kill it, cut it off, fill its disk, a thousand times

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 
 import pytest
 from support.places import ROOT
+from support.required import required_module
 from support.scaffolded import NAMES, SCAFFOLDS, Copy
 from support.seeds import FULL
 
@@ -32,12 +32,11 @@ OVER_ALL_MODULES = (
 )
 """Tests that look at everything there is, so also at what is new."""
 PYTEST = ("pytest", "-q", "-p", "no:cacheprovider")
+CHECKERS = ("mypy", "ruff")
 
 
 def checks(written):
-    """The commands of `make lint types` for files that were written, where ruff and mypy are installed."""
-    if find_spec("ruff") is None or find_spec("mypy") is None:
-        return
+    """The commands of `make lint types` for files that were written."""
     python = [path for path in written if path.endswith(".py")]
     yield "ruff", "check", *python
     yield "ruff", "format", "--check", *python
@@ -52,6 +51,8 @@ def failed(copy, commands):
 
 @pytest.mark.timeout(1800)
 def test_all_of_them_pass_lint_types_and_tests(tmp_path):
+    for name in CHECKERS:
+        required_module(name, "dev")
     copy = Copy(tmp_path)
     written = [path for program in SCAFFOLDS for path in copy.make(program)]
     own = [path for path in written if path.startswith("tests/")]
@@ -62,6 +63,8 @@ def test_all_of_them_pass_lint_types_and_tests(tmp_path):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("program", SCAFFOLDS)
 def test_the_fast_tests_pass_on_each(program, tmp_path):
+    for name in CHECKERS:
+        required_module(name, "dev")
     copy = Copy(tmp_path)
     written = copy.make(program)
     own = [path for path in written if path.startswith("tests/")]
