@@ -26,9 +26,9 @@ def leased(count, *pools, reserved=()):
     settings = PoolSettings(named, 0, tuple(map(address_range, reserved)))
     for number in range(count, 0, -1):
         request = SetRequest("s", number, (NicRequest("nic", tuple(named)),))
-        found = lease(AddressLedger(), settings, [request])
-        if not found.problems:
-            return [each.address for each in found.leases]
+        result = lease(AddressLedger(), settings, [request])
+        if not result.problems:
+            return [each.address for each in result.leases]
     return []
 
 
@@ -155,8 +155,8 @@ def test_blocks_are_the_same(subnet, size, wanted, all_of_them):
     count = len(wanted) + all_of_them
     request = SetRequest("s", len(wanted), (NicRequest("nic", ("p",)),))
     settings = PoolSettings({"p": pool}, 0)
-    found = lease(AddressLedger(), settings, [request])
-    bounds = [(str(each.given).split("-")[0], each.given.size) for each in found.leases]
+    result = lease(AddressLedger(), settings, [request])
+    bounds = [(str(each.given).split("-")[0], each.given.size) for each in result.leases]
     assert bounds == [(text.split("/")[0], pool.block) for text in wanted]
     more = lease(AddressLedger(), settings, [SetRequest("s", count, request.nics)])
     assert bool(more.problems) == all_of_them
@@ -176,8 +176,8 @@ EXCLUDED_BLOCKS = [
 @pytest.mark.parametrize(("exclude", "first"), EXCLUDED_BLOCKS)
 def test_a_block_that_is_excluded_in_part_is_given_and_one_that_is_excluded_wholly_is_not(exclude, first):
     pool = AddressPool(subnet="192.168.0.0/24", per_node=28, exclude=exclude)
-    found = lease(AddressLedger(), PoolSettings({"p": pool}, 0), [SetRequest("s", 1, (NicRequest("nic", ("p",)),))])
-    assert str(found.leases[0].given).startswith(f"{first}-")
+    result = lease(AddressLedger(), PoolSettings({"p": pool}, 0), [SetRequest("s", 1, (NicRequest("nic", ("p",)),))])
+    assert str(result.leases[0].given).startswith(f"{first}-")
 
 
 REFUSED = [
@@ -252,8 +252,8 @@ OVERLAPS = [
 @pytest.mark.parametrize(("one", "two", "overlap"), OVERLAPS)
 def test_pools_that_overlap_are_the_same(one, two, overlap):
     for pair in ((one, two), (two, one)):
-        found = conflicts({str(n): AddressPool.model_validate(fields) for n, fields in enumerate(pair)})
-        assert bool(list(found)) == overlap
+        refusals = conflicts({str(n): AddressPool.model_validate(fields) for n, fields in enumerate(pair)})
+        assert bool(list(refusals)) == overlap
 
 
 def refused(fields):

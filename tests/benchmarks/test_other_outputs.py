@@ -181,10 +181,10 @@ def with_prefix(prefix, content):
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_file_with_a_launchers_prefix_is_read_whole(tmp_path, prefix):
     log = "\n".join(NOW.replace(" 20/", f" {n}/") for n in range(1, 5))
-    found = parsed(tmp_path, with_prefix(prefix, text()), with_prefix(prefix, log))
-    bandwidth, trained = (other.run for other in found.others)
+    outcome = parsed(tmp_path, with_prefix(prefix, text()), with_prefix(prefix, log))
+    bandwidth, trained = (other.run for other in outcome.others)
     assert (bandwidth.bandwidth, trained.tflops) == (390.12, 491.8)
-    assert is_passed(found.findings)
+    assert is_passed(outcome.findings)
 
 
 def test_lines_that_docker_keeps_as_json_are_read_whatever_printed_them(tmp_path):
@@ -197,18 +197,18 @@ WARNING = "vm-01:7:8 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.6<51
 
 
 def test_a_warning_of_nccl_in_a_log_of_training_hides_no_iteration(tmp_path):
-    found = parsed(tmp_path, "NCCL version 2.27.3+cuda12.9\n" + NOW + "\n" + WARNING + NOW + "\n" + NOW + "\n")
-    (other,) = found.others
-    assert (found.runs, other.run.tflops) == ((), 491.8)
+    outcome = parsed(tmp_path, "NCCL version 2.27.3+cuda12.9\n" + NOW + "\n" + WARNING + NOW + "\n" + NOW + "\n")
+    (other,) = outcome.others
+    assert (outcome.runs, other.run.tflops) == ((), 491.8)
     assert [(check.rule, check.verdict) for check in other.checks] == [("nccl.warning", "warn")]
 
 
 def test_two_benchmarks_in_one_file_are_both_read(tmp_path):
     table = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
     table += "134217728 33554432 float sum -1 1300.0 103.24 180.68 0 1298.0 103.40 180.95 0\n"
-    found = parsed(tmp_path, text() + table)
-    assert [len(each.run.rows) for each in found.runs] == [1]
-    assert [other.run.bandwidth for other in found.others] == [390.12]
+    outcome = parsed(tmp_path, text() + table)
+    assert [len(each.run.rows) for each in outcome.runs] == [1]
+    assert [other.run.bandwidth for other in outcome.others] == [390.12]
 
 
 def test_latencies_of_a_run_by_duration_are_read():

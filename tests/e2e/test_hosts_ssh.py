@@ -11,7 +11,7 @@ import time
 import pytest
 from support.gates import busy
 from support.labs import started
-from support.seeds import FULL, few
+from support.seeds import FULL
 from support.ssh_cuts import Watch, When, changes, repeated
 
 from vsphere_ai.runs import journal
@@ -361,7 +361,7 @@ def test_what_nvidia_smi_did_not_do_is_never_called_done(lab, cli, farm, ledger,
     assert repeated(ledger()[before:]) == []
 
 
-@pytest.mark.parametrize("lie", few(["{exit: 127}", "malformed", "drop", "{exit: 9}", "truncate", "reset"], 2))
+@pytest.mark.parametrize("lie", ["{exit: 127}", "{exit: 9}", "malformed", "truncate", "drop", "reset"])
 def test_a_host_whose_nvidia_smi_cannot_be_read_is_no_host_as_wanted(lab, cli, ledger, work, lie):
     play = work("create")
     before = ledger()

@@ -213,16 +213,16 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
     ],
 )  # fmt: skip
 def test_a_release_has_the_tag_of_its_images_and_a_newer_one_is_not_called_old(release, tag):
-    found = exported(seen(*rails(1)), NetworkOperatorOptions(release=release))
-    (policy,) = specs(found, "NicClusterPolicy").values()
+    manifests = exported(seen(*rails(1)), NetworkOperatorOptions(release=release))
+    (policy,) = specs(manifests, "NicClusterPolicy").values()
     assert policy["nvIpam"]["version"] == tag
-    assert "export.old-release" not in rules(found, "warn")
+    assert "export.old-release" not in rules(manifests, "warn")
 
 
 def test_a_release_without_corrections_is_warned_of():
-    found = exported(seen(*rails(1)), NetworkOperatorOptions(release="26.1.2"))
-    assert "export.old-release" in rules(found, "warn")
-    assert list(specs(found, "NicClusterPolicy")) == ["nic-cluster-policy"]
+    manifests = exported(seen(*rails(1)), NetworkOperatorOptions(release="26.1.2"))
+    assert "export.old-release" in rules(manifests, "warn")
+    assert list(specs(manifests, "NicClusterPolicy")) == ["nic-cluster-policy"]
 
 
 def test_both_families_are_in_one_network():

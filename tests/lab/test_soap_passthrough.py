@@ -164,6 +164,25 @@ def test_dynamic_devices_by_label_model_and_version(soap, esx):
         add(soap, "odd-01", dynamic())
 
 
+@pytest.mark.parametrize(
+    ("esxi", "hardware", "most"), [("8.0.3", 19, 16), ("8.0.0", 20, 32), ("8.0.1", 20, 64), ("8.0.2", 21, 128)]
+)
+def test_a_vm_takes_as_many_devices_as_its_hardware(make_lab, new_client, esxi, hardware, most):
+    lab = make_lab(
+        "name: counted\nclusters: [{name: gpu-a}]\n"
+        f"vcenter: {{version: {esxi}}}\n"
+        f"hosts: [{{name: esx01.lab.local, cluster: gpu-a, version: {esxi}}}]\n"
+        f"vms: [{{name: train-01, host: esx01.lab.local, hardware: {hardware}}}]\n"
+    )
+    soap = new_client(lab)
+    add(soap, "train-01", *(dynamic() for _ in range(most)))
+    with pytest.raises(vim.fault.TooManyDevices):
+        add(soap, "train-01", dynamic())
+    option = soap.host("esx01").parent.environmentBrowser.QueryConfigOption(f"vmx-{hardware}", None)
+    (controller,) = [o for o in option.hardwareOptions.virtualDeviceOption if hasattr(o, "numPCIPassthroughDevices")]
+    assert controller.numPCIPassthroughDevices.max == most
+
+
 def test_all_memory_has_to_be_reserved(soap, esx):
     add(soap, "train-04", dynamic(), locked=False)
     with pytest.raises(vim.fault.GenericVmConfigFault):

@@ -95,8 +95,7 @@ def farms(draw):
     return hosts, tuple(vms), sorted(chosen)
 
 
-# a case in which no order works takes seconds, all its orders being tried
-@settings(deadline=None, max_examples=by_level(60, 1000))
+@settings(deadline=None, max_examples=by_level(120, 1000))
 @given(farms())
 def test_a_roll_out_is_refused_only_where_no_order_and_no_sequence_of_moves_does_it(case):
     hosts, vms, chosen = case

@@ -8,7 +8,7 @@ from reliability.harness import Spec
 from support.seeds import ALL, FULL, cases, chance
 
 POSITIONS = ("before begin", "after begin", "after call", "after reply", "after end")
-SMALL, LARGEST = 9, 480  # of about 310 points, 350 with those of debts; the plan may grow. Three of each position
+SMALL, LARGEST = 10, 480  # of about 310 points, 350 with those of debts; the plan may grow. Two of each position
 ENOUGH = 48
 """Points of each position that a plan has which is worth to be tried at all of them."""
 

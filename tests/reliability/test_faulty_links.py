@@ -85,7 +85,7 @@ def test_in_fair_weather_the_links_change_nothing(linked):
     assert all(connections for connections, _ in links.weather(None))
 
 
-@pytest.mark.parametrize("number", cases(2, 10, 40))
+@pytest.mark.parametrize("number", cases(3, 10, 40))
 def test_bad_links(linked, number):
     weather = sorted(WEATHERS)[number % len(WEATHERS)]
     mission, links = linked

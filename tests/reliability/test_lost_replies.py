@@ -51,7 +51,7 @@ def lose_and_kill(mission, method, nth, delay, spec=None):
     return ended
 
 
-@pytest.mark.parametrize("number", cases(len(METHODS) // 2, 100))
+@pytest.mark.parametrize("number", cases(len(METHODS), 100))
 def test_killed_after_a_lost_reply(mission, number):
     random = chance("lost", number)
     method = METHODS[number % len(METHODS)]

@@ -12,7 +12,7 @@ from support.vm_sets import FARM, play
 
 POSITIONS = ("before begin", "after begin", "after call", "after reply", "after end")
 FEW, MANY = "train-01", "train-[01:03]"
-SMALL, LARGEST = 3, 70
+SMALL, LARGEST = 5, 70
 NAMES = {"grow": ("train-01", "train-02", "train-03"), "shrink": ("train-01",)}
 
 

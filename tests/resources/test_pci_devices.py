@@ -244,7 +244,7 @@ def test_versions_memory_firmware_and_counts():
     assert not judge(want(F0), VM, around(config__version="vmx-11")).problems
     many = judge(want(*[ANY] * 17), VM, around()).problems
     assert "at most 16" in many["pci_devices.count"].remedy
-    for version, most in (("vmx-20", 64), ("vmx-21", 128), ("vmx-99", None)):
+    for version, most in (("vmx-20", 32), ("vmx-21", 128), ("vmx-99", None)):
         on = around(config__version=version)
         assert "pci_devices.count" not in judge(want(*[ANY] * (most or 200)), VM, on).problems
         assert most is None or "pci_devices.count" in judge(want(*[ANY] * (most + 1)), VM, on).problems

@@ -61,14 +61,15 @@ def torchrun(argv):
     parser.add_argument("--no-python", "--no_python", action="store_true")
     parser.add_argument("-m", "--module", action="store_true")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    found = parser.parse_args(argv)
-    if found.rdzv_backend == "c10d":  # agents agree on their numbers; here the one with the store is the first
-        node, nodes = int("is_host=false" in found.rdzv_conf), int(found.nnodes.split(":")[0])
-        address, port = found.rdzv_endpoint.rsplit(":", 1)
+    options = parser.parse_args(argv)
+    if options.rdzv_backend == "c10d":  # agents agree on their numbers; here the one with the store is the first
+        node, nodes = int("is_host=false" in options.rdzv_conf), int(options.nnodes.split(":")[0])
+        address, port = options.rdzv_endpoint.rsplit(":", 1)
     else:
-        node, nodes, address, port = int(found.node_rank or 0), int(found.nnodes), found.master_addr, found.master_port
-    more = {"MASTER_ADDR": address, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": found.rdzv_id or "none"}
-    ranks(of_script(found, found.words), 0, int(found.nproc_per_node), node, nodes, more)
+        node, nodes = int(options.node_rank or 0), int(options.nnodes)
+        address, port = options.master_addr, options.master_port
+    more = {"MASTER_ADDR": address, "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": options.rdzv_id or "none"}
+    ranks(of_script(options, options.words), 0, int(options.nproc_per_node), node, nodes, more)
 
 
 def accelerate(argv):
@@ -78,8 +79,8 @@ def accelerate(argv):
     parser.add_argument("--no_python", action="store_true")
     parser.add_argument("words", nargs=argparse.REMAINDER)
     assert argv.pop(0) == "launch"
-    found = parser.parse_args(argv)
-    with open(found.config_file) as file:
+    options = parser.parse_args(argv)
+    with open(options.config_file) as file:
         config = {k.strip(): json.loads(v) for k, v in (line.split(":", 1) for line in file if line.strip())}
     nodes, world = config["num_machines"], config["num_processes"]
     os.environ["ACCELERATE_MIXED_PRECISION"] = config["mixed_precision"]
@@ -87,7 +88,7 @@ def accelerate(argv):
         if config.get("deepspeed_config", {}).get("deepspeed_multinode_launcher", "pdsh") != "standard":
             sys.exit("deepspeed --no_local_rank --hostfile None --launcher pdsh: no such host file")
     more = {"MASTER_ADDR": config["main_process_ip"], "MASTER_PORT": str(config["main_process_port"])}
-    ranks(of_script(found, found.words), 0, world // nodes, config["machine_rank"], nodes, more)
+    ranks(of_script(options, options.words), 0, world // nodes, config["machine_rank"], nodes, more)
 
 
 def deepspeed_options(name):
@@ -106,33 +107,33 @@ def deepspeed(argv):
     parser.add_argument("--launcher", default="pdsh")
     parser.add_argument("--launcher_args", default="")
     parser.add_argument("--no_ssh", action="store_true")
-    found = parser.parse_args(argv)
-    with open(found.hostfile) as file:
+    options = parser.parse_args(argv)
+    with open(options.hostfile) as file:
         pool = {host: int(slots.removeprefix("slots=")) for host, slots in map(str.split, file)}
     world = base64.urlsafe_b64encode(json.dumps({h: list(range(n)) for h, n in pool.items()}).encode()).decode()
-    flags = ["--" + name for name in ("no_python", "module", "no_local_rank") if getattr(found, name)]
+    flags = ["--" + name for name in ("no_python", "module", "no_local_rank") if getattr(options, name)]
     own = [sys.argv[0], "launcher.launch", "--world_info=" + world]
-    at = ["--master_addr=" + found.master_addr, "--master_port=" + found.master_port, *flags]
-    if found.no_ssh or len(pool) == 1:
-        node = found.node_rank if found.no_ssh else "0"
-        wait([subprocess.Popen([sys.executable, *own, "--node_rank=" + node, *at, *found.words])])
+    at = ["--master_addr=" + options.master_addr, "--master_port=" + options.master_port, *flags]
+    if options.no_ssh or len(pool) == 1:
+        node = options.node_rank if options.no_ssh else "0"
+        wait([subprocess.Popen([sys.executable, *own, "--node_rank=" + node, *at, *options.words])])
     check = "ssh -o PasswordAuthentication=no %s hostname" % next(iter(pool))
     subprocess.run(check.split(), check=True, stdout=subprocess.DEVNULL)
     env = {**os.environ, "PYTHONPATH": os.path.abspath(".")}
     exports = {name: value for name, value in env.items() if name.startswith(EXPORTED)}
-    if found.launcher == "pdsh":
+    if options.launcher == "pdsh":
         env["PDSH_RCMD_TYPE"] = "ssh"
         text = "".join("export %s=%s; " % pair for pair in exports.items())
-        words = ["pdsh", "-S", "-f", "1024", "-w", ",".join(pool), *shlex.split(found.launcher_args), text,
-                 "cd %s;" % os.path.abspath("."), sys.executable, "-u", *own, "--node_rank=%n", *at, *found.words]
+        words = ["pdsh", "-S", "-f", "1024", "-w", ",".join(pool), *shlex.split(options.launcher_args), text,
+                 "cd %s;" % os.path.abspath("."), sys.executable, "-u", *own, "--node_rank=%n", *at, *options.words]
     else:
-        assert found.launcher == "openmpi"
-        extra = shlex.split(found.launcher_args)
+        assert options.launcher == "openmpi"
+        extra = shlex.split(options.launcher_args)
         eth0 = [] if "btl_tcp_if_include" in extra else ["--mca", "btl_tcp_if_include", "eth0"]
         given = [word for pair in {**exports, "UCX_TLS": "tcp"}.items() for word in ("-x", "%s=%s" % pair)]
-        python = [] if found.no_python else [sys.executable, "-u", *(["-m"] if found.module else [])]
-        words = ["mpirun", "-n", str(sum(pool.values())), "-hostfile", found.hostfile, "--mca", "btl", "^openib",
-                 *eth0, *extra, *given, *python, *found.words]
+        python = [] if options.no_python else [sys.executable, "-u", *(["-m"] if options.module else [])]
+        words = ["mpirun", "-n", str(sum(pool.values())), "-hostfile", options.hostfile, "--mca", "btl", "^openib",
+                 *eth0, *extra, *given, *python, *options.words]
     wait([subprocess.Popen(words, env=env)])
 
 
@@ -140,18 +141,18 @@ def deepspeed_launch(argv):
     """The launcher of one node."""
     parser = deepspeed_options("deepspeed.launcher.launch")
     parser.add_argument("--world_info")
-    found = parser.parse_args(argv)
-    world = json.loads(base64.urlsafe_b64decode(found.world_info))
-    node, sizes = int(found.node_rank), [len(own) for own in world.values()]
+    options = parser.parse_args(argv)
+    world = json.loads(base64.urlsafe_b64decode(options.world_info))
+    node, sizes = int(options.node_rank), [len(own) for own in world.values()]
     children = []
     for local in range(sizes[node]):
-        own = {"MASTER_ADDR": found.master_addr, "MASTER_PORT": found.master_port, "WORLD_SIZE": sum(sizes),
+        own = {"MASTER_ADDR": options.master_addr, "MASTER_PORT": options.master_port, "WORLD_SIZE": sum(sizes),
                "CROSS_RANK": node, "CROSS_SIZE": len(sizes), "LOCAL_SIZE": sizes[node],
                "RANK": sum(sizes[:node]) + local, "LOCAL_RANK": local,
                "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(sizes[node])))}
-        script, *rest = found.words
-        words = [script, *([] if found.no_local_rank else ["--local_rank=%d" % local]), *rest]
-        words = words if found.no_python else [sys.executable, "-u", *(["-m"] if found.module else []), *words]
+        script, *rest = options.words
+        words = [script, *([] if options.no_local_rank else ["--local_rank=%d" % local]), *rest]
+        words = words if options.no_python else [sys.executable, "-u", *(["-m"] if options.module else []), *words]
         children.append(subprocess.Popen(words, env={**os.environ, **{k: str(v) for k, v in own.items()}}))
     wait(children)
 
@@ -162,19 +163,19 @@ def horovodrun(argv):
     parser.add_argument("-H", "--hosts")
     parser.add_argument("--network-interfaces", "--network-interface")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    found = parser.parse_args(argv)
-    hosts = [(host, int(slots)) for host, slots in (each.split(":") for each in found.hosts.split(","))]
-    assert sum(slots for _, slots in hosts) == found.num_proc
+    options = parser.parse_args(argv)
+    hosts = [(host, int(slots)) for host, slots in (each.split(":") for each in options.hosts.split(","))]
+    assert sum(slots for _, slots in hosts) == options.num_proc
     own = subprocess.run(["hostname", "-I"], stdout=subprocess.PIPE, text=True).stdout.split()
     env = {name: text for name, text in os.environ.items() if name not in ("OLDPWD", "CUDA_VISIBLE_DEVICES")}
     first = hosts[0][0]
     run = {"HOROVOD_GLOO_RENDEZVOUS_ADDR": first, "HOROVOD_CONTROLLER": "gloo",
-           "NCCL_SOCKET_IFNAME": found.network_interfaces or "eth0"}
-    command = " ".join([*("%s=%s" % pair for pair in run.items()), *map(shlex.quote, found.words)])
+           "NCCL_SOCKET_IFNAME": options.network_interfaces or "eth0"}
+    command = " ".join([*("%s=%s" % pair for pair in run.items()), *map(shlex.quote, options.words)])
     children, rank = [], 0
     for node, (host, slots) in enumerate(hosts):
         for local in range(slots):
-            slot = {"HOSTNAME": host, "RANK": rank, "SIZE": found.num_proc, "LOCAL_RANK": local, "LOCAL_SIZE": slots,
+            slot = {"HOSTNAME": host, "RANK": rank, "SIZE": options.num_proc, "LOCAL_RANK": local, "LOCAL_SIZE": slots,
                     "CROSS_RANK": node, "CROSS_SIZE": len(hosts)}
             given = ["HOROVOD_%s=%s" % pair for pair in slot.items()]
             given += ["%s=%s" % (name, shlex.quote(text)) for name, text in env.items()]
@@ -193,10 +194,10 @@ def pdsh(argv):
     parser.add_argument("-f")
     parser.add_argument("-w")
     parser.add_argument("words", nargs=argparse.REMAINDER)
-    found = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     assert os.environ["PDSH_RCMD_TYPE"] == "ssh"
-    text = " ".join(found.words)
-    hosts = enumerate(found.w.split(","))
+    text = " ".join(options.words)
+    hosts = enumerate(options.w.split(","))
     wait([subprocess.Popen(["ssh", "-2", "-a", "-x", "-l", "root", host, text.replace("%n", str(number))],
                            stdin=subprocess.DEVNULL) for number, host in hosts])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import socket
 import sys
 import types
@@ -33,7 +34,7 @@ def offer(config, specs, folder):
     prefork.listen(place, __file__, os.getpid(), left_out, *chosen)
     for spec in specs:
         if spec.popen and not spec.python:
-            spec.python = f"{sys.executable} -S {__file__} {place}"
+            spec.python = shlex.join([sys.executable, "-S", __file__, place])
 
 
 def _import_tests(left_out, chosen):
@@ -43,7 +44,7 @@ def _import_tests(left_out, chosen):
     from _pytest.pathlib import import_path
 
     # with the streams left alone: a worker captures its own
-    config = _prepareconfig(["--capture=no", f"--but-passed={left_out}" if left_out else "--capture=no"])
+    config = _prepareconfig(["--capture=no", *([f"--but-passed={left_out}"] if left_out else ())])
     from support import passed
 
     for path in _modules(config.rootpath, chosen):
@@ -56,7 +57,7 @@ def _import_tests(left_out, chosen):
             for name in set(sys.modules) - before:
                 if name.startswith("tests."):
                     del sys.modules[name]
-    # what is started anew from a worker (multiprocessing) is not to run this file
+    # a process that multiprocessing starts from a worker is not to run this file
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 

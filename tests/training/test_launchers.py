@@ -212,8 +212,8 @@ def test_the_host_file_and_the_configuration_of_accelerate():
 
 def test_accelerate_is_told_that_each_machine_starts_deepspeed():
     made = launched("accelerate", accelerate={"distributed_type": "DEEPSPEED"})
-    found = yaml.safe_load(made.nodes[0].files[0].text)
-    assert found["deepspeed_config"] == {"deepspeed_multinode_launcher": "standard"}
+    config = yaml.safe_load(made.nodes[0].files[0].text)
+    assert config["deepspeed_config"] == {"deepspeed_multinode_launcher": "standard"}
 
 
 def test_pdsh_is_given_placeholders_and_no_variable_that_a_shell_would_read():

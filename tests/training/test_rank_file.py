@@ -24,7 +24,7 @@ BY_DEEPSPEED = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE":
 BY_DEEPSPEED["CROSS_SIZE"] = "2"
 BY_HOROVOD = {"HOROVOD_RANK": "5", "HOROVOD_SIZE": "8", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_LOCAL_SIZE": "4"}
 BY_HOROVOD |= {"HOROVOD_CROSS_RANK": "1", "HOROVOD_CROSS_SIZE": "2"}
-EACH = [BY_MPI, BY_TORCHRUN, BY_DEEPSPEED, BY_HOROVOD]
+STARTED_BY = [BY_MPI, BY_TORCHRUN, BY_DEEPSPEED, BY_HOROVOD]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def start(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("given", EACH, ids=["mpirun", "torchrun", "DeepSpeed", "Horovod"])
+@pytest.mark.parametrize("given", STARTED_BY, ids=["mpirun", "torchrun", "DeepSpeed", "Horovod"])
 def test_arguments_have_the_values_of_the_rank(start, given):
     words, env = json.loads(
         start("{rank}/{world_size}", "{node_rank}:{local_rank}", "{nodes}", "{{rank}}", **given).stdout

@@ -130,8 +130,8 @@ def _passed(nic: NicModel, options: NetworkOperatorOptions) -> Iterator[WrittenO
     ids = f"{nic.vendor}:{nic.device}"
     if nic.is_virtual:
         spec: Object = {"networkNamespace": options.namespace, "resourceName": f"vf_{nic.device}"}
-        said = f"Virtual functions {ids} by DirectPath I/O."
-        yield WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (said,))
+        comment = f"Virtual functions {ids} by DirectPath I/O."
+        yield WrittenObject(kubernetes_object(OPERATOR, "HostDeviceNetwork", f"vf-{nic.device}", spec), (comment,))
         return
     spec = {
         "resourceName": f"pf_{nic.device}",
@@ -141,13 +141,13 @@ def _passed(nic: NicModel, options: NetworkOperatorOptions) -> Iterator[WrittenO
         "deviceType": "netdevice",
         "isRdma": True,
     }
-    said = f"NIC {ids}, a whole device by DirectPath I/O; its virtual functions are made in the guest."
+    comment = f"NIC {ids}, a whole device by DirectPath I/O; its virtual functions are made in the guest."
     more = "Nodes are those with its label of Node Feature Discovery."
     name = f"pf-{nic.device}"
-    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetworkNodePolicy", name, spec, NAMESPACE), (said, more))
+    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetworkNodePolicy", name, spec, NAMESPACE), (comment, more))
     network: Object = {"resourceName": f"pf_{nic.device}", "networkNamespace": options.namespace}
-    said = f"Network of pods with such a function; vCenter shows no address of {ids}: add 'ipam'."
-    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetwork", name, network, NAMESPACE), (said,))
+    comment = f"Network of pods with such a function; vCenter shows no address of {ids}: add 'ipam'."
+    yield WrittenObject(kubernetes_object(SRIOV, "SriovNetwork", name, network, NAMESPACE), (comment,))
 
 
 def _by_pool(pods: Pods) -> dict[str, tuple[HeldBlock, ...]]:

@@ -27,8 +27,8 @@ def test_a_byte_order_mark(tmp_path, format):
     path.write_text(text, "utf-8")
     assert not faults(check_job_export(format, path))
     path.write_text(text, "utf-8-sig")
-    found = faults(check_job_export(format, path))
-    assert ["byte order mark" in each.message for each in found] == ([True] if is_wrong else [])
+    problems = faults(check_job_export(format, path))
+    assert ["byte order mark" in each.message for each in problems] == ([True] if is_wrong else [])
 
 
 def test_where_it_stands_before_what_is_skipped_or_is_ini(tmp_path):

@@ -70,15 +70,15 @@ def two(networked, monkeypatch):
 
 def environments(run, key="RANK"):
     """Return the processes of a run that are ranks: by the value of a variable, with their words and environment."""
-    found = {}
+    values = {}
     for pid in processes_of(run):
         with suppress(OSError):
             environment = Path(f"/proc/{pid}/environ").read_bytes().decode()
             words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
             own = dict(word.split("=", 1) for word in environment.split("\0") if "=" in word)
             if key in own and any(word.endswith("train.py") for word in words) and "rank.py" not in str(words[:4]):
-                found[own[key]] = (pid, words, own)
-    return found
+                values[own[key]] = (pid, words, own)
+    return values
 
 
 def launched(two, mode, script=WAITING, **more):
@@ -130,8 +130,8 @@ def test_placeholders_have_the_values_of_where_a_rank_runs(two, mode):
 
 def test_each_task_of_tensorflow_has_them(two):
     job = launched(two, "tensorflow", tensorflow={"parameter_servers": 1})
-    found = until_ranks(job, json_tasks(two), "TF_CONFIG")
-    for _, _, own in found.values():
+    ranks = until_ranks(job, json_tasks(two), "TF_CONFIG")
+    for _, _, own in ranks.values():
         assert (own["FOO"], own["HF_TOKEN"], own["VSPHERE_AI_RUN"]) == (FOO, TOKEN, job.run)
     stop_run(job.request)
     assert gone(job.run)

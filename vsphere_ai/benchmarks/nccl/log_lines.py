@@ -1,8 +1,7 @@
 """Lines of a log as a program wrote them: without what keeps each line as a value, and without counters before it.
 
-Container runtimes write a JSON object per line (Docker, json-file), Ansible a list of JSON texts (`stdout_lines`),
-Open MPI an XML element (``--xml``); `grep -n`,
-`nl`, dmesg and job runners count lines or seconds before them.
+Container runtimes write a JSON object per line (Docker, json-file), Ansible a list of JSON texts (`stdout_lines`), Open
+MPI an XML element (``--xml``); `grep -n`, `nl`, dmesg and job runners count lines or seconds before them.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def parse_nccl(request: ParseRequest) -> ParseResult:
     """Read files and judge their runs; `InputError` when the baseline is none, `UsageError` when a file is missing."""
     expected = baseline_of(request.baseline)
     read = [_apart(str(file), *_runs_of(file)) for file in request.files]
-    found = [run for runs, _ in read for run in runs]
-    judged = judge_runs(found, expected, request.tolerance, BenchmarkContext(request.ranks, request.gpu))
+    own = [run for runs, _ in read for run in runs]
+    judged = judge_runs(own, expected, request.tolerance, BenchmarkContext(request.ranks, request.gpu))
     others = tuple(other for _, others in read for other in others)
     return replace(judged, learned=_learned(judged.runs, request), others=others)
 

@@ -61,8 +61,8 @@ def check_job_export(format: str, path: Path) -> tuple[LineFinding, ...]:
     """Return the problems of a file in a format; `InputError` when it cannot be read."""
     require(path, "file")
     text, export = judged_text(path), EXPORTS[format]
-    found = export.check(text.removeprefix(BYTE_ORDER_MARK))
+    findings = export.check(text.removeprefix(BYTE_ORDER_MARK))
     if text.startswith(BYTE_ORDER_MARK) and export.takes_mark_for_text(text.removeprefix(BYTE_ORDER_MARK)):
         what = "it begins with a byte order mark, which is read as a part of this line: save it as UTF-8 without one"
-        found = [at_line(1, what), *found]
-    return in_file(found, str(path), format)
+        findings = [at_line(1, what), *findings]
+    return in_file(findings, str(path), format)

@@ -15,7 +15,7 @@ from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument
 from vsphere_ai.lab.managed.vms import device_groups
 from vsphere_ai.lab.managed.vms.devices import max_vgpus
 from vsphere_ai.lab.managed.vms.devices_nic import max_pvrdma
-from vsphere_ai.lab.managed.vms.devices_pci import system_id
+from vsphere_ai.lab.managed.vms.devices_pci import max_passthrough, system_id
 from vsphere_ai.lab.store import ManagedObject, fill
 
 DEV = vim.vm.device
@@ -147,14 +147,14 @@ def _option(call: Call, key: str | None, ref: Any, guests: tuple[str, ...] = ())
     ]
     hardware = vim.vm.VirtualHardwareOption(
         hwVersion=number,
-        virtualDeviceOption=[_controllers(number), *_devices(farm.host(lowest), number)],
+        virtualDeviceOption=[_controllers(number, farm.host(lowest).version), *_devices(farm.host(lowest), number)],
         numCPU=[1, 2, 4, 8, 16, 32, 64],
     )
     option = vim.vm.ConfigOption(version=key, description=key, guestOSDescriptor=described, hardwareOptions=hardware)
     return fill(option)
 
 
-def _controllers(number: int) -> Any:
+def _controllers(number: int, version: str) -> Any:
     def up_to(most: int) -> Any:
         return vim.option.IntOption(min=0, max=most, defaultValue=0)
 
@@ -165,7 +165,7 @@ def _controllers(number: int) -> Any:
         numEthernetCards=up_to(10),
         numVmxnet3EthernetCards=up_to(10),
         numVmxnet3VrdmaEthernetCards=up_to(max_pvrdma(number)),
-        numPCIPassthroughDevices=up_to(16),
+        numPCIPassthroughDevices=up_to(max_passthrough(number, version)),
         numSCSIControllers=up_to(4),
     )
 

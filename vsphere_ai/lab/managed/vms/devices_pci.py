@@ -9,7 +9,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed.refusals import not_supported, power_on_failed
+from vsphere_ai.lab.managed import placement
+from vsphere_ai.lab.managed.refusals import not_supported, power_on_failed, too_many_devices
 from vsphere_ai.lab.managed.running_vms import powered_on
 from vsphere_ai.lab.managed.vms.device_change import DeviceChange
 from vsphere_ai.lab.store import ManagedObject
@@ -17,7 +18,6 @@ from vsphere_ai.lab.store import ManagedObject
 PCI = vim.vm.device.VirtualPCIPassthrough
 FIXED, DYNAMIC = PCI.DeviceBackingInfo, PCI.DynamicBackingInfo
 DYNAMIC_HARDWARE = 17
-MOST = 16
 
 
 def system_id(host: ManagedObject) -> str:
@@ -43,10 +43,18 @@ def check(change: DeviceChange, index: int, device: Any) -> None:
         raise not_supported(
             f"the lab has no passthrough devices with {type(backing)._wsdlName if backing else 'no'} backing"
         )
-    if len(others) >= MOST:
-        raise vim.fault.TooManyDevices(
-            property="virtualDeviceSpec", msg="The virtual machine has too many devices of this type."
-        )
+    if len(others) >= max_passthrough(change.hardware, change.farm.host(change.host).version):
+        raise too_many_devices()
+
+
+def max_passthrough(hardware: int, version: str) -> int:
+    """Return how many passthrough devices one VM may have.
+
+    Source: VMware Configuration Maximums, vSphere 7.0, 8.0, 8.0 U1 and 8.0 U2.
+    """
+    if hardware < 20:
+        return 16
+    return 128 if hardware > 20 else 64 if placement.release(version) >= (8, 0, 1) else 32
 
 
 def detail(device: Any) -> dict[str, Any]:
