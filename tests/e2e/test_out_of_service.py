@@ -70,6 +70,14 @@ def test_it_is_named_by_every_command_and_put_back_from_anywhere(lab, cli, kille
     assert not left(lab)
 
 
+def test_answers_that_are_lost_while_it_is_written_do_not_end_the_run(lab, cli, vcenter):
+    lab.set_faults([{"on": "SetField", "times": 3, "do": "lost-reply"}])
+    assert cli("apply", MISSION, "--yes") == 0, cli.out + cli.err
+    assert [rule["fired"] for rule in lab.get("/lab/faults")["rules"]] == [3]
+    assert not left(lab)
+    assert out_records.read_records(vcenter) == ()
+
+
 def test_what_is_back_already_is_not_touched(lab, cli, killed, vcenter, ledger):
     """Someone has brought the host and a VM back by hand: both stay as they are, whatever happens to them later."""
     assert cli("run", "unlock", "-i", INVENTORY, "--yes") == 0

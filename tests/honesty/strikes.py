@@ -171,6 +171,9 @@ STRIKES |= {
     "a gateway is silent": of_set({"on": "PowerOnVM_Task", "nth": 1, "do": "gateway-silent"}),
     "a destruction fails": of_set({**DESTROY, "do": {"task-fails": "InvalidState"}}, shrinks),
     "a destruction's reply is lost": of_set({**DESTROY, "do": "lost-reply"}, shrinks),
+    "what is out of service is written without a reply": Strike(
+        {"on": "SetField", "times": 3, "do": "lost-reply"}, window
+    ),
 }
 
 
